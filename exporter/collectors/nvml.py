@@ -1,0 +1,186 @@
+"""Readings of the GPUs, through a process that may hang in the driver without taking the page with it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+
+from exporter.child import Child
+from exporter.collector import Collector, NodeState
+from exporter.config import Settings
+from exporter.errors import CollectError, Reason
+from exporter.gpus import count_samples, gpu_samples, place_gpus, worker_samples
+from exporter.readings import NVML_NEVER_ANSWERED, NVML_SUCCESS, NvmlSnapshot, Sample
+
+_MAX_BACKOFF_S = 30.0
+_log = logging.getLogger(__name__)
+
+
+class NvmlCollector(Collector):
+    """Asks the driver process for one snapshot per cycle, under a deadline.
+
+    Laws: at most two driver processes are alive, and a second only beside a stuck one; a snapshot is served
+    only if it answered the last request.
+    """
+
+    name = "nvml"
+    reasons = ("blank", "driver", "lost", "out_of_range", "timeout", "worker")
+
+    def __init__(self, settings: Settings, node: NodeState) -> None:
+        super().__init__(settings, node)
+        self.period_s = settings.interval_s
+        self.deadline_s = settings.deadline_s
+        self._child: Child | None = None
+        self._child_started_s = 0.0
+        self._abandoned: list[Child] = []
+        self._number = 0
+        self._asked_s = 0.0  # monotonic time of the last request
+        self._overdue = False  # whether its answer has missed the deadline
+        self._silent_since_s: float | None = None  # monotonic time of the first request without an answer
+        self._retry_at_s = 0.0
+        self._failures = 0
+        self._snapshot: NvmlSnapshot | None = None
+        self._code = NVML_NEVER_ANSWERED
+
+    def cycle(self) -> None:
+        """Gets one snapshot; raises `CollectError` if the driver, or the process, did not give one."""
+        try:
+            self._snapshot = snapshot = self._ask()
+        except CollectError:
+            self._snapshot = None
+            raise
+        self._code = snapshot.code
+        for reason in snapshot.dropped:
+            self.health.count(reason)
+        if snapshot.code != NVML_SUCCESS:
+            self._drop_child()
+            self._back_off()
+            raise CollectError("driver", f"NVML return code {snapshot.code}")
+        self._failures = 0
+        self.node.driver = snapshot.driver
+        try:
+            self.node.inventory.update(gpu.identity for gpu in snapshot.gpus if gpu.down is None)
+        except OSError as exc:
+            _log.warning("inventory not written: %s", exc)
+        for gpu in snapshot.gpus:
+            if gpu.down is not None:
+                self.health.count("lost")
+        self._recycle_if_short(snapshot)
+
+    def _ask(self) -> NvmlSnapshot:
+        """One request, one answer, under the deadline; raises `CollectError`."""
+        try:
+            if self._overdue:
+                self._await_late_answer()
+            now_s = time.monotonic()
+            child = self._living_child(now_s)
+            self._number += 1
+            self._asked_s = now_s
+            if self._silent_since_s is None:
+                self._silent_since_s = now_s
+            child.send(self._number)
+            answer = child.receive(self.deadline_s)
+        except CollectError as exc:
+            if exc.reason == "worker":
+                self._drop_child()
+                self._back_off()
+            raise
+        if answer is None:
+            self._overdue = True
+            raise CollectError("timeout", "the driver does not answer")
+        self._silent_since_s = None
+        number, snapshot = answer
+        assert number == self._number and isinstance(snapshot, NvmlSnapshot)
+        return snapshot
+
+    def _await_late_answer(self) -> None:
+        """Waits for the answer that is overdue, and throws it away: half of it was read before the hang.
+
+        A process that stays silent for long gets one replacement beside it.
+
+        Raises:
+            CollectError: it is still overdue.
+        """
+        child = self._child
+        assert child is not None
+        if child.receive(self.deadline_s) is not None:
+            self._overdue = False
+            return
+        self._abandoned = [old for old in self._abandoned if old.alive()]
+        if time.monotonic() - self._asked_s < self.settings.replace_after_s or self._abandoned:
+            raise CollectError("timeout", "the driver does not answer")
+        _log.warning("driver process %d does not answer; one replacement is started", child.pid)
+        self._abandoned.append(child)
+        self._child, self._overdue = None, False
+
+    def _living_child(self, now_s: float) -> Child:
+        """The driver process, started if there is none and it is not too early."""
+        if self._child is None:
+            if now_s < self._retry_at_s:
+                reason: Reason = "driver" if self._code != NVML_SUCCESS else "worker"
+                raise CollectError(reason, "waiting before the driver process is started again")
+            options = (
+                f"--slow-interval={self.settings.slow_interval_s}",
+                f"--static-interval={self.settings.static_interval_s}",
+            )
+            self._child = Child("snapshots", options)
+            self._child_started_s = now_s
+        return self._child
+
+    def _drop_child(self) -> None:
+        child, self._child, self._overdue = self._child, None, False
+        self._silent_since_s = None
+        if child is not None and not child.stop():
+            self._abandoned.append(child)
+
+    def _back_off(self) -> None:
+        delay_s = min(_MAX_BACKOFF_S, self.period_s * 2**self._failures)
+        self._failures = min(self._failures + 1, 10)
+        # Half a period early, or the jitter of the cycle would make each wait one period longer.
+        self._retry_at_s = time.monotonic() + delay_s - self.period_s / 2
+
+    def _recycle_if_short(self, snapshot: NvmlSnapshot) -> None:
+        """Starts the process anew when a GPU is missing: one that came back needs a new initialisation."""
+        short = any(gpu.down for gpu in snapshot.gpus) or bool(snapshot.unidentified)
+        if short and time.monotonic() - self._child_started_s >= self.settings.recycle_after_s:
+            self._drop_child()
+
+    def stuck_s(self, now_s: float) -> float:
+        """How long the driver has been silent; 0 while within the deadline."""
+        since_s = self._silent_since_s
+        silent_s = 0.0 if since_s is None else now_s - since_s
+        return silent_s if silent_s > self.deadline_s else 0.0
+
+    def stalled(self, now_s: float) -> str:
+        """A driver that does not answer; one that answers with an error is an answer."""
+        return "the driver does not answer" if self.stuck_s(now_s) else ""
+
+    def samples(self, fresh: bool, now_s: float) -> Iterable[Sample]:
+        """Health always; readings of the last snapshot if it is fresh; memory of the GPUs otherwise."""
+        stuck_s = self.stuck_s(now_s)
+        yield from worker_samples(stuck_s, self._code)
+        if self.health.finished_s is None and not stuck_s:
+            return
+        snapshot = self._snapshot if fresh and not stuck_s else None
+        readings = place_gpus(self.node.inventory.gpus, snapshot, self._no_answer(stuck_s))
+        known = bool(readings) or snapshot is not None
+        visible = None if snapshot is None else sum(reading.down is None for reading in readings)
+        yield from count_samples(len(readings) if known else None, visible)
+        yield from gpu_samples(readings)
+
+    def _no_answer(self, stuck_s: float) -> Reason:
+        if stuck_s or self._silent_since_s is not None:
+            return "timeout"
+        if self._code not in (NVML_SUCCESS, NVML_NEVER_ANSWERED):
+            return "driver"
+        return "unknown"
+
+    def stop(self) -> None:
+        """Ends the driver processes."""
+        for child in (self._child, *self._abandoned):
+            if child is not None:
+                child.stop()
+
+
+COLLECTOR = NvmlCollector

@@ -1,0 +1,119 @@
+"""From a snapshot and an inventory to the lines of the GPUs. Pure; shared by hardware and simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from exporter import metrics as m
+from exporter.errors import Reason
+from exporter.metrics import Family
+from exporter.readings import NVML_SUCCESS, GpuReading, Identity, NvmlSnapshot, Sample, XidEvent
+
+_FAMILY_BY_NAME = {family.name: family for family in m.FAMILIES}
+
+
+def place_gpus(
+    inventory: Sequence[Identity], snapshot: NvmlSnapshot | None, no_answer: Reason | None
+) -> tuple[GpuReading, ...]:
+    """One reading per GPU of the inventory.
+
+    A GPU that did not answer gets a reason: its own if it was asked, else that of the indices that could not
+    say who they are, if these are as many as the missing GPUs and agree; else `missing`.
+
+    Args:
+        inventory: GPUs the node should have, those of the snapshot included.
+        snapshot: the last cycle, None if it did not end.
+        no_answer: why there is no snapshot.
+    """
+    if snapshot is None:
+        return tuple(GpuReading(identity, no_answer or "unknown") for identity in inventory)
+    if snapshot.code != NVML_SUCCESS:
+        return tuple(GpuReading(identity, "driver") for identity in inventory)
+    asked = {reading.identity.uuid: reading for reading in snapshot.gpus}
+    unasked = [identity for identity in inventory if identity.uuid not in asked]
+    reasons = {reason for _, reason in snapshot.unidentified}
+    reason: Reason = "missing"
+    if len(reasons) == 1 and len(snapshot.unidentified) == len(unasked):
+        reason = next(iter(reasons))
+    return tuple(
+        asked[identity.uuid] if identity.uuid in asked else GpuReading(identity, reason)
+        for identity in inventory
+    )
+
+
+def gpu_samples(readings: Iterable[GpuReading]) -> Iterator[Sample]:
+    """Identity, up and reason of every GPU; readings and missing fields of those that answered."""
+    for reading in readings:
+        gpu = reading.identity
+        key = (gpu.uuid, gpu.slot)
+        yield Sample(m.GPU_UP, key, 1.0 if reading.down is None else 0.0)
+        facts = (gpu.model, gpu.serial, gpu.vbios, gpu.driver, gpu.cuda, gpu.mig_mode, gpu.persistence)
+        yield Sample(m.GPU_INFO, (*key, *facts, str(gpu.index)), 1.0)
+        if reading.down is not None:
+            yield Sample(m.GPU_DOWN_REASON, (*key, reading.down), 1.0)
+            continue
+        for value in reading.values:
+            yield Sample(_FAMILY_BY_NAME[value.family], (*key, *value.labels), value.value)
+        for field, why in reading.unavailable:
+            yield Sample(m.FIELD_UNAVAILABLE, (*key, field, why), 1.0)
+
+
+def count_samples(expected: int | None, visible: int | None) -> Iterator[Sample]:
+    """How many GPUs there should be and how many answered; None is unknown and stays off the page."""
+    pairs: tuple[tuple[Family, int | None], ...] = ((m.GPUS_EXPECTED, expected), (m.GPUS_VISIBLE, visible))
+    for family, count in pairs:
+        if count is not None:
+            yield Sample(family, (), float(count))
+
+
+def worker_samples(stuck_s: float, code: int) -> Iterator[Sample]:
+    """State of the process that calls the driver; `stuck_s` is 0 while it is not overdue."""
+    yield Sample(m.NVML_WORKER_STUCK, (), 1.0 if stuck_s > 0 else 0.0)
+    yield Sample(m.NVML_WORKER_STUCK_SECONDS, (), stuck_s)
+    yield Sample(m.NVML_RETURN_CODE, (), float(code))
+
+
+class XidCounts:
+    """XIDs since the start, by GPU and number. No code is left out and nothing is ever cleared.
+
+    Args:
+        source: value of the `source` label, "nvml" or "kmsg".
+    """
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._seen: dict[tuple[str, str, int], tuple[int, float]] = {}
+
+    def add(self, event: XidEvent) -> None:
+        """Counts one event."""
+        key = (event.uuid, event.slot, event.xid)
+        count, _ = self._seen.get(key, (0, 0.0))
+        self._seen[key] = (count + 1, event.at_s)
+
+    def samples(self, gpus: Iterable[Identity]) -> Iterator[Sample]:
+        """Watched XIDs of `gpus`, at 0 if unseen, and every XID that was seen."""
+        rows: dict[tuple[str, str, int], tuple[int, float]] = {
+            (gpu.uuid, gpu.slot, xid): (0, 0.0) for gpu in gpus for xid in m.WATCHED_XIDS
+        }
+        rows.update(dict(self._seen))
+        for (uuid, slot, xid), (count, at_s) in rows.items():
+            yield Sample(m.GPU_XID_EVENTS, (uuid, slot, str(xid), self._source), float(count))
+            if count:
+                yield Sample(m.GPU_XID_LAST, (uuid, slot, str(xid)), at_s)
+
+
+def allocation_samples(
+    gpus: Iterable[Identity], jobs_by_uuid: Mapping[str, Sequence[str]], kind: str
+) -> Iterator[Sample]:
+    """Which GPUs are held, and by which jobs.
+
+    Args:
+        gpus: the GPUs whose allocation is known.
+        jobs_by_uuid: job ids by GPU; a GPU that is not in it is free.
+        kind: "slurm", "k8s" or "bare".
+    """
+    for gpu in gpus:
+        jobs = jobs_by_uuid.get(gpu.uuid, ())
+        yield Sample(m.GPU_ALLOCATED, (gpu.uuid, gpu.slot), 1.0 if jobs else 0.0)
+        for job in jobs:
+            yield Sample(m.GPU_WORKLOAD_INFO, (gpu.uuid, gpu.slot, kind, job, "", "", "", ""), 1.0)

@@ -1,0 +1,143 @@
+"""What crosses the pipe from the driver processes, and the sample that every collector gives.
+
+Standard library only. None of these types knows where a value came from: the simulator makes the same ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from exporter.errors import Reason
+from exporter.metrics import Family
+
+NVML_SUCCESS = 0
+NVML_NEVER_ANSWERED = -1
+
+
+class Sample(NamedTuple):
+    """One line of the page.
+
+    Attributes:
+        family: its family; `labels` stand in the order of `family.labels`.
+        labels: label values.
+        value: in the unit of the family.
+    """
+
+    family: Family
+    labels: tuple[str, ...]
+    value: float
+
+
+class Value(NamedTuple):
+    """One reading of one GPU on its way through the pipe.
+
+    Attributes:
+        family: full name of the family.
+        labels: values of the labels after `uuid` and `slot`.
+        value: in the unit of the family.
+    """
+
+    family: str
+    labels: tuple[str, ...]
+    value: float
+
+
+class Unavailable(NamedTuple):
+    """A field that cannot be served, and why."""
+
+    field: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which GPU sits in which slot.
+
+    Attributes:
+        uuid: NVML UUID.
+        slot: normalised PCI address, see `exporter.slot`.
+        index: NVML index at the last answer; it is renumbered when a GPU falls off.
+        model, serial, vbios, driver, cuda, mig_mode, persistence: "" where the driver gives none.
+    """
+
+    uuid: str
+    slot: str
+    index: int
+    model: str = ""
+    serial: str = ""
+    vbios: str = ""
+    driver: str = ""
+    cuda: str = ""
+    mig_mode: str = ""
+    persistence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuReading:
+    """One GPU in one cycle.
+
+    Law: `down` is set exactly when `values` may not be served; then `values` is empty.
+
+    Attributes:
+        identity: last known identity.
+        down: None if the GPU answered, else why not.
+        values: its readings.
+        unavailable: fields it does not give, and why.
+    """
+
+    identity: Identity
+    down: Reason | None
+    values: tuple[Value, ...] = ()
+    unavailable: tuple[Unavailable, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NvmlSnapshot:
+    """One cycle of the driver process.
+
+    Attributes:
+        code: NVML return code of the initialisation or, later, of the device count.
+        driver: driver version, "" if unknown.
+        gpus: every GPU that this process has ever identified.
+        unidentified: indices that could not be asked who they are, and why.
+        dropped: values thrown away in this cycle, to be counted: one reason each.
+    """
+
+    code: int
+    driver: str = ""
+    gpus: tuple[GpuReading, ...] = ()
+    unidentified: tuple[tuple[int, Reason], ...] = ()
+    dropped: tuple[Reason, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class XidEvent:
+    """One driver error event.
+
+    Attributes:
+        uuid: GPU it came from; "" if the driver named a handle that was never registered.
+        slot: its slot, "" likewise.
+        xid: the number.
+        at_s: Unix time at which the wait returned.
+    """
+
+    uuid: str
+    slot: str
+    xid: int
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class XidBeat:
+    """Sign of life of the event process, after every wait.
+
+    Attributes:
+        code: NVML return code of the initialisation.
+        registered: how many GPUs send their events.
+        events: what this wait returned, in order.
+    """
+
+    code: int
+    registered: int = 0
+    events: tuple[XidEvent, ...] = ()

@@ -1,0 +1,36 @@
+"""Throws out numbers that are not readings: blanks, infinities, impossible values."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from exporter.errors import Reason
+from exporter.metrics import Family
+
+_BLANK_BASES: Final = (2147483632.0, 9223372036854775792.0, 140737488355328.0)
+BLANKS: Final = frozenset(base + n for base in _BLANK_BASES for n in range(4))
+"""DCGM's blank, not found, not supported and not permitted for INT32, INT64 and FP64 (dcgm_structs.h).
+
+As floats the four INT64 values are one: 2^63.
+"""
+_TOO_LARGE: Final = 2.0**62
+
+
+def screen(raw: float, scale: float, family: Family) -> Reason | None:
+    """Says why a raw number may not be served, or None if it may.
+
+    Blanks are judged in the driver's unit, the range in ours: `family.valid` holds `raw * scale`.
+
+    Args:
+        raw: the number as the driver gave it.
+        scale: factor from the driver's unit to the family's.
+        family: where the value would stand.
+    """
+    if not math.isfinite(raw):
+        return "out_of_range"
+    if raw in BLANKS or raw >= _TOO_LARGE:
+        return "blank"
+    if family.valid is not None and not family.valid[0] <= raw * scale <= family.valid[1]:
+        return "out_of_range"
+    return None

@@ -1,0 +1,222 @@
+"""A fleet that does not exist, on pages that are built by the code of a real node.
+
+A pure function of the scenario and the time since the start: two runs of one scenario agree in every reading,
+whoever scrapes and how often. What is simulated says so: `EXPORTER_INFO` carries mode="simulated", the model
+name and the landing page likewise.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from exporter import __version__
+from exporter.collector import Health, health_samples
+from exporter.collectors import discover
+from exporter.collectors.psi import RESOURCES, psi_samples
+from exporter.gpus import (
+    XidCounts,
+    allocation_samples,
+    count_samples,
+    gpu_samples,
+    place_gpus,
+    worker_samples,
+)
+from exporter.metrics import NODE_INFO
+from exporter.page import render
+from exporter.readings import NVML_SUCCESS, GpuReading, Identity, NvmlSnapshot, Sample, XidEvent
+from exporter.runner import exporter_sample
+from exporter.scenario import Scenario, read_scenario
+from exporter.server import App, Response, landing, text
+from exporter.simulated_gpu import DRIVER, GpuTimeline, gpu_values
+
+__all__ = ["Fleet", "FleetApp", "read_scenario"]
+
+_XID_OFF_THE_BUS = 79  # "GPU has fallen off the bus" in NVIDIA's XID catalogue
+_NAMESPACE = uuid.UUID("6f1f6f0a-8f4e-5d0b-9a5e-3f0c7a1f7d11")
+_HOST = re.compile(r"[A-Za-z0-9.:\[\]_-]{1,255}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """One simulated node: its GPUs and what happens to each."""
+
+    name: str
+    job: str | None
+    gpus: tuple[Identity, ...]
+    timelines: tuple[GpuTimeline, ...]
+    stall_rate: float
+
+
+class Fleet:
+    """The nodes of a scenario.
+
+    Args:
+        scenario: what they are and what goes wrong.
+        started_s: Unix time of the start, for the timestamps on the pages.
+    """
+
+    def __init__(self, scenario: Scenario, started_s: float) -> None:
+        self._scenario = scenario
+        self._started_s = started_s
+        self._reasons = {name: collector.reasons for name, collector in discover().items()}
+        self._nodes = {name: self._make_node(name) for name in scenario.nodes}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Node names, in file order."""
+        return tuple(self._nodes)
+
+    def _uuid(self, *parts: object) -> str:
+        return str(uuid.uuid5(_NAMESPACE, "/".join(map(str, (self._scenario.seed, *parts)))))
+
+    def _make_node(self, name: str) -> _Node:
+        scenario = self._scenario
+        job = scenario.job_by_node.get(name)
+        gpus: list[Identity] = []
+        timelines: list[GpuTimeline] = []
+        for index in range(scenario.gpus_per_node):
+            rng = random.Random(f"{scenario.seed}/{name}/{index}")
+            gpus.append(
+                Identity(
+                    uuid=f"GPU-{self._uuid(name, index)}",
+                    slot=f"0000:{0x19 + 0x0E * index:02x}:00",
+                    index=index,
+                    model=scenario.model,
+                    serial=f"SIM{rng.randrange(10**10):010d}",
+                    vbios="96.00.74.00.01",
+                    driver=DRIVER,
+                    cuda="12.4",
+                    mig_mode="disabled",
+                    persistence="enabled",
+                )
+            )
+            timelines.append(GpuTimeline(scenario, name, index, job is not None, rng))
+        stall_rate = random.Random(f"{scenario.seed}/{name}").uniform(0.002, 0.01)
+        return _Node(name, job, tuple(gpus), tuple(timelines), stall_rate)
+
+    def samples(self, name: str, at_s: float) -> list[Sample] | None:
+        """The page of a node.
+
+        Args:
+            name: a node of the scenario.
+            at_s: seconds since the start.
+
+        Returns:
+            None while the node is down.
+        """
+        node = self._nodes[name]
+        if node.timelines[0].mode(at_s) == "node_down":
+            return None
+        return list(self._samples(node, at_s))
+
+    def _samples(self, node: _Node, at_s: float) -> Iterator[Sample]:
+        boots, boot_s = node.timelines[0].resets("node_down", at_s)
+        yield exporter_sample("simulated")
+        for name, reasons in self._reasons.items():
+            health = Health(name, errors=dict.fromkeys((*reasons, "internal"), 0))
+            health.last_success_s = self._started_s + at_s
+            health.duration_s, health.finished_s = 0.001, at_s
+            yield from health_samples(health, fresh=True)
+        yield from worker_samples(0.0, NVML_SUCCESS)
+        facts = (node.name, self._uuid(node.name, "boot", boots), "6.8.0-simulated", DRIVER)
+        yield Sample(NODE_INFO, facts, 1.0)
+        stalled = node.job is not None
+        yield from psi_samples(_stall_us(node.stall_rate if stalled else 1e-4, at_s - boot_s))
+        readings = place_gpus(node.gpus, self._snapshot(node, at_s), None)
+        visible = sum(reading.down is None for reading in readings)
+        yield from count_samples(len(readings), visible)
+        yield from gpu_samples(readings)
+        yield from self._xids(node, boot_s, at_s).samples(node.gpus)
+        jobs = {} if node.job is None else {gpu.uuid: (node.job,) for gpu in node.gpus}
+        yield from allocation_samples(node.gpus, jobs, "slurm")
+
+    def _snapshot(self, node: _Node, at_s: float) -> NvmlSnapshot:
+        gpus: list[GpuReading] = []
+        for identity, timeline in zip(node.gpus, node.timelines, strict=True):
+            if timeline.mode(at_s) == "gpu_lost":
+                gpus.append(GpuReading(identity, "lost"))
+            else:
+                gpus.append(GpuReading(identity, None, gpu_values(timeline, at_s)))
+        return NvmlSnapshot(NVML_SUCCESS, DRIVER, tuple(gpus))
+
+    def _xids(self, node: _Node, boot_s: float, at_s: float) -> XidCounts:
+        """Every loss of a GPU since the node came up, as the exporter of that node would remember it."""
+        counts = XidCounts("nvml")
+        for identity, timeline in zip(node.gpus, node.timelines, strict=True):
+            for onset_s in timeline.onsets("gpu_lost", boot_s, at_s):
+                seen_s = self._started_s + onset_s
+                counts.add(XidEvent(identity.uuid, identity.slot, _XID_OFF_THE_BUS, seen_s))
+        return counts
+
+
+def _stall_us(rate: float, up_s: float) -> dict[tuple[str, str], float]:
+    """Stall counters of a node that has been up for `up_s`; never falling: the slope is >= rate / 2."""
+    shape_s = up_s + 0.5 * 11.0 * math.sin(up_s / 11.0)
+    found: dict[tuple[str, str], float] = {}
+    for weight, resource in zip((0.5, 1.0, 0.05), RESOURCES, strict=True):
+        some_us = weight * rate * shape_s * 1e6
+        found[resource, "some"] = float(round(some_us))
+        found[resource, "full"] = 0.0 if resource == "cpu" else float(round(0.6 * some_us))
+    return found
+
+
+class FleetApp(App):
+    """Serves every node of a fleet from one process.
+
+    Args:
+        scenario: the fleet.
+        clock: monotonic seconds.
+        wall: Unix seconds.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._clock = clock
+        self._began_s = clock()
+        self._fleet = Fleet(scenario, wall())
+        self._path_by_node = {name: f"/node/{name}/metrics" for name in self._fleet.names}
+        self._node_by_path = {path: name for name, path in self._path_by_node.items()}
+
+    def respond(self, path: str, headers: Mapping[str, str]) -> Response | None:
+        """A node's page (no answer at all while it is down), the target list, the landing page."""
+        name = self._node_by_path.get(path)
+        if name is not None:
+            samples = self._fleet.samples(name, self._clock() - self._began_s)
+            if samples is None:
+                return None
+            body, content_type = render(samples, headers.get("Accept") or "")
+            return Response(200, content_type, body)
+        if path == "/targets":
+            return self._targets(headers.get("Host") or "")
+        if path in ("/-/healthy", "/-/ready"):
+            return text(200, "ok")
+        if path == "/":
+            links = {"/targets": "Targets for Prometheus http_sd", **_titles(self._path_by_node)}
+            lines = [f"Version {__version__}.", "SIMULATED: none of these nodes and GPUs exists."]
+            return landing("GPU Minutes exporter: simulated fleet", lines, links)
+        return text(404, "not found; nodes are at /node/NAME/metrics")
+
+    def _targets(self, host: str) -> Response:
+        """Prometheus HTTP service discovery, under the address by which it was asked for."""
+        if not _HOST.fullmatch(host):
+            return text(400, "the request names no host")
+        groups = [
+            {"targets": [host], "labels": {"__metrics_path__": path, "node": name}}
+            for name, path in self._path_by_node.items()
+        ]
+        return Response(200, "application/json", json.dumps(groups).encode())
+
+
+def _titles(path_by_node: Mapping[str, str]) -> dict[str, str]:
+    return {path: f"{name} (simulated)" for name, path in path_by_node.items()}

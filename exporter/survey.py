@@ -1,0 +1,175 @@
+"""One cycle over all GPUs: who answers, what they read, and what they do not say.
+
+Runs in the driver process. A GPU that is gone never costs another GPU its readings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from exporter import nvml
+from exporter.errors import DriverError, Reason
+from exporter.readings import NVML_SUCCESS, GpuReading, Identity, NvmlSnapshot, Unavailable, Value
+from exporter.screen import screen
+
+Refusal = tuple[nvml.Field, Reason]
+
+
+class _Gone(Exception):
+    """The whole GPU does not answer."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason)
+        self.reason: Reason = reason
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What one source gave."""
+
+    values: list[Value]
+    refusals: list[Refusal]
+
+
+@dataclass(slots=True)
+class _Device:
+    """A GPU that has been identified, with what need not be asked again at once.
+
+    Attributes:
+        identity: as of the last static refresh.
+        handle: NVML handle; it stays valid for the life of the initialisation.
+        kept: by position in `nvml.SOURCES`: permanent refusals, and the last slow outcomes.
+    """
+
+    identity: Identity
+    handle: Any
+    kept: dict[int, _Outcome] = field(default_factory=dict)
+
+
+class Survey:
+    """Reads every GPU once per `cycle`, on one initialised driver.
+
+    Args:
+        slow_interval_s: how often slow sources are asked.
+        static_interval_s: how often identities and permanent refusals are asked again.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, slow_interval_s: float, static_interval_s: float, clock: Callable[[], float]) -> None:
+        self._slow_interval_s = slow_interval_s
+        self._static_interval_s = static_interval_s
+        self._clock = clock
+        self._devices: dict[int, _Device] = {}
+        self._slow_at_s = self._static_at_s = clock()
+
+    def cycle(self) -> NvmlSnapshot:
+        """Reads everything that is due.
+
+        Returns:
+            A snapshot; its code is not success when the driver as a whole does not answer, and then it holds
+            no GPU.
+        """
+        now_s = self._clock()
+        slow = now_s - self._slow_at_s >= self._slow_interval_s
+        static = now_s - self._static_at_s >= self._static_interval_s
+        if slow:
+            self._slow_at_s = now_s
+        if static:
+            self._static_at_s = now_s
+        try:
+            unidentified = self._find_devices(nvml.device_count())
+        except DriverError as exc:
+            return NvmlSnapshot(exc.code)
+        dropped: list[Reason] = []
+        gpus = tuple(self._read(device, slow, static, dropped) for device in self._devices.values())
+        return NvmlSnapshot(NVML_SUCCESS, nvml.driver_version(), gpus, unidentified, tuple(dropped))
+
+    def _find_devices(self, count: int) -> tuple[tuple[int, Reason], ...]:
+        """Identifies the indices not known yet; gives those that could not be asked."""
+        failed: list[tuple[int, Reason]] = []
+        for index in range(count):
+            if index in self._devices:
+                continue
+            try:
+                handle = nvml.device_handle(index)
+                self._devices[index] = _Device(nvml.identify(index, handle), handle)
+            except DriverError as exc:
+                failed.append((index, nvml.reason_of(exc.code)))
+        return tuple(failed)
+
+    def _read(self, device: _Device, slow: bool, static: bool, dropped: list[Reason]) -> GpuReading:
+        try:
+            self._refresh(device, static)
+            outcomes = [
+                self._outcome(device, position, slow, dropped) for position in range(len(nvml.SOURCES))
+            ]
+        except _Gone as gone:
+            device.kept.clear()  # after a reset, nothing known from before holds
+            return GpuReading(device.identity, gone.reason)
+        values = tuple(value for outcome in outcomes for value in outcome.values)
+        refusals = [refusal for outcome in outcomes for refusal in outcome.refusals]
+        return GpuReading(device.identity, None, values, fold_refusals(refusals, values))
+
+    def _refresh(self, device: _Device, static: bool) -> None:
+        """Proves that the GPU answers, and asks it anew who it is when due or when it has changed."""
+        try:
+            if static or nvml.device_uuid(device.handle) != device.identity.uuid:
+                device.identity = nvml.identify(device.identity.index, device.handle)
+                device.kept.clear()
+        except DriverError as exc:
+            raise _Gone(nvml.reason_of(exc.code)) from exc
+
+    def _outcome(self, device: _Device, position: int, slow: bool, dropped: list[Reason]) -> _Outcome:
+        source = nvml.SOURCES[position]
+        kept = device.kept.get(position)
+        if kept is not None and (_permanent(kept) or (source.slow and not slow)):
+            return kept
+        outcome = _ask(source, device.handle, dropped)
+        if source.slow or _permanent(outcome):
+            device.kept[position] = outcome
+        return outcome
+
+
+def _permanent(outcome: _Outcome) -> bool:
+    return not outcome.values and all(reason in nvml.PERMANENT for _, reason in outcome.refusals)
+
+
+def _ask(source: nvml.Source, handle: Any, dropped: list[Reason]) -> _Outcome:
+    """Makes one call; raises `_Gone` if it says that the GPU is."""
+    try:
+        raws = source.read(handle)
+    except DriverError as exc:
+        reason = nvml.reason_of(exc.code)
+        if reason in nvml.GPU_GONE:
+            raise _Gone(reason) from exc
+        return _Outcome([], [(into, reason) for into in source.fields])
+    outcome = _Outcome([], [])
+    for into, raw in zip(source.fields, raws, strict=True):
+        if isinstance(raw, nvml.Refused):
+            outcome.refusals.append((into, nvml.reason_of(raw)))
+            continue
+        bad = screen(raw, into.scale, into.family)
+        if bad is None:
+            outcome.values.append(Value(into.family.name, into.labels, raw * into.scale))
+        else:
+            dropped.append(bad)
+            outcome.refusals.append((into, bad))
+    return outcome
+
+
+def fold_refusals(refusals: Iterable[Refusal], values: Iterable[Value]) -> tuple[Unavailable, ...]:
+    """Names each missing field once: the family if all of it lacks for one reason, else family/labels."""
+    served = {value.family for value in values}
+    by_family: dict[str, list[Refusal]] = {}
+    for into, reason in refusals:
+        by_family.setdefault(into.family.name, []).append((into, reason))
+    folded: list[Unavailable] = []
+    for name, members in by_family.items():
+        reasons = {reason for _, reason in members}
+        if name not in served and len(reasons) == 1:
+            folded.append(Unavailable(members[0][0].family.field, members[0][1]))
+            continue
+        folded.extend(Unavailable("/".join((into.family.field, *into.labels)), why) for into, why in members)
+    return tuple(folded)
