@@ -65,9 +65,7 @@ def paint(entries: Sequence[Entry], slots: int, minutes: int) -> list[str]:
     for entry in entries:
         for slot in range(entry.slot_from, entry.slot_to):
             for minute in range(entry.start_ms // MS_PER_MINUTE, entry.end_ms // MS_PER_MINUTE):
-                grid[slot][minute] = (
-                    LETTER_OF[entry.payload.state] if grid[slot][minute] == " " else "!"
-                )
+                grid[slot][minute] = LETTER_OF[entry.payload.state] if grid[slot][minute] == " " else "!"
     return ["".join(row) for row in grid]
 
 

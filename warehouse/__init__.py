@@ -1,0 +1,3 @@
+"""GPU Minutes' warehouse: evidence in, a ledger of GPU time and money out."""
+
+__version__ = "0.1.0"

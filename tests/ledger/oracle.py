@@ -8,24 +8,37 @@ from warehouse.model.entry import Claim
 from warehouse.model.state import State
 
 RANK = [
-    "stranded", "down", "recovering", "maintenance", "spare", "hung", "lost_work", "unusable", "checkpoint",
-    "starved", "degraded", "startup", "idle_allocated", "productive", "idle_blocked", "idle", "unknown",
+    "stranded",
+    "down",
+    "recovering",
+    "maintenance",
+    "spare",
+    "hung",
+    "lost_work",
+    "unusable",
+    "checkpoint",
+    "starved",
+    "degraded",
+    "startup",
+    "idle_allocated",
+    "productive",
+    "idle_blocked",
+    "idle",
+    "unknown",
 ]
 
 
 def winner(claims: Sequence[Claim], slot: int, at_ms: int) -> Claim | None:
     """Gives the claim that owns the instant, the tenure claim for silence, None where nothing is installed."""
-    here = [
-        c for c in claims
-        if c.start_ms <= at_ms < c.end_ms and any(low <= slot < high for low, high in c.slots)
-    ]
+    here = [c for c in claims if c.start_ms <= at_ms < c.end_ms and any(low <= slot < high for low, high in c.slots)]
     tenure = next((c for c in here if c.floor), None)
     if tenure is None:
         return None
     words = [c for c in here if not c.floor]
     windows = [c for c in words if c.state is State.MAINTENANCE]
     words = [
-        c for c in words
+        c
+        for c in words
         if c.state.value not in ("down", "recovering") or not any(w.start_ms <= c.start_ms for w in windows)
     ]
     without_lost_work = best([c for c in words if c.state is not State.LOST_WORK])

@@ -15,8 +15,11 @@ from warehouse.model.time import MS_PER_MINUTE, Window
     ("why", "claims", "expected"),
     [
         ("silence is unknown", ["      "], "......"),
-        ("lost work replaces productive time, down follows",
-         ["PPPPPPPPPPPPPPPP  ", "   LLL", "      DDDD"], "PPPLLLDDDDPPPPPP.."),
+        (
+            "lost work replaces productive time, down follows",
+            ["PPPPPPPPPPPPPPPP  ", "   LLL", "      DDDD"],
+            "PPPLLLDDDDPPPPPP..",
+        ),
         ("lost work replaces checkpoint, starved and degraded too", ["PCVG", "LLLL"], "LLLL"),
         ("lost work never replaces anything else", ["TAUBIS ", "LLLLLLL"], "TAUBIS."),
         ("lost work ends where the hang begins", ["PPPPPP", " LLLLL", "   HHH"], "PLLHHH"),
@@ -25,8 +28,7 @@ from warehouse.model.time import MS_PER_MINUTE, Window
         ("what was open before stays down", [" MMMM ", "DDDDDD"], "DDDDDD"),
         ("begun with the window is begun inside it", ["MMM ", "DDDD"], "MMMD"),
         ("recovering begun inside belongs to the window too", ["MMM ", " RRR"], "MMMR"),
-        ("a second window does not own what the first one did not see begin",
-         ["  MMM   ", " DDDDDDD"], ".DDDDDDD"),
+        ("a second window does not own what the first one did not see begin", ["  MMM   ", " DDDDDDD"], ".DDDDDDD"),
         ("a hole between flaps stays productive", ["PPPPPPP", " D D D "], "PDPDPDP"),
         ("productive beats idle, idle_blocked beats idle", ["IIII", "BB  ", "   P"], "BBIP"),
         ("stranded beats all", ["XX", "DD"], "XX"),

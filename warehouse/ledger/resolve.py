@@ -48,7 +48,5 @@ def _without_owned(active: Active) -> Active:
     return tuple(
         claim
         for claim in active
-        if not (
-            claim.state in OWNED_BY_WINDOW and claim.onset_ms is not None and claim.onset_ms >= earliest
-        )
+        if not (claim.state in OWNED_BY_WINDOW and claim.onset_ms is not None and claim.onset_ms >= earliest)
     )

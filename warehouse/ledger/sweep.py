@@ -26,9 +26,7 @@ class _Segment:
 
     __slots__ = ("active", "end", "payload", "since_ms", "touched")
 
-    def __init__(
-        self, end: int, active: Active, payload: Payload | None, since_ms: int, touched: bool
-    ) -> None:
+    def __init__(self, end: int, active: Active, payload: Payload | None, since_ms: int, touched: bool) -> None:
         self.end = end
         self.active = active
         self.payload = payload

@@ -35,7 +35,7 @@ class Payload(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """"Slots S were in state Q over [start, end)", said by one piece of evidence or one allocation.
+    """ "Slots S were in state Q over [start, end)", said by one piece of evidence or one allocation.
 
     `floor` marks tenure itself: it says that a GPU is installed and nothing more. Outside every floor there is
     no entry at all. `onset_ms` is when the evidence began, even where the claim is clipped to a window.
@@ -77,7 +77,14 @@ class Claim:
         assert self.lost_ppm is not None
         attempt = attempt_id if self.attempt_id is None else self.attempt_id
         return Payload(
-            self.state, self.lost_ppm, self.cause, self.incident_id, self.evidence_id, attempt, self.basis, rule
+            self.state,
+            self.lost_ppm,
+            self.cause,
+            self.incident_id,
+            self.evidence_id,
+            attempt,
+            self.basis,
+            rule,
         )
 
 

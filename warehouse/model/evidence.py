@@ -10,7 +10,7 @@ from warehouse.model.state import State
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """"Source S says: scope X was in state Q (cause candidate C) over [start, end)".
+    """ "Source S says: scope X was in state Q (cause candidate C) over [start, end)".
 
     Zero length is allowed: such a fault is counted and worth nothing. `end_ms` None means still open.
     `key` is the source's own id; (source, key) names the evidence, `revision` counts what was said of it.
@@ -42,9 +42,7 @@ class Evidence:
 
     def closes(self, other: Evidence) -> bool:
         """Tells whether this only adds the end that `other` still lacked."""
-        return (
-            other.end_ms is None and self.end_ms is not None and self._statement()[1:] == other._statement()[1:]
-        )
+        return other.end_ms is None and self.end_ms is not None and self._statement()[1:] == other._statement()[1:]
 
     def _statement(self) -> tuple[object, ...]:
         return (
@@ -53,7 +51,6 @@ class Evidence:
             self.key,
             self.start_ms,
             self.scope,
-            self.slots,
             self.state,
             self.cause,
             self.lost_ppm,

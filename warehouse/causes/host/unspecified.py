@@ -1,0 +1,18 @@
+"""Server hardware fault, part not stated: the source names the family and nothing more."""
+
+from __future__ import annotations
+
+from warehouse.model.cause import Cause
+from warehouse.model.state import State
+
+CAUSE = Cause(
+    title="Server hardware fault, part not stated by the source",
+    rank=25,
+    state=State.DOWN,
+    owner="hardware",
+    signature="a human or vendor record says hardware failure and names no part",
+    duration="h - days",
+    blast="node",
+    source="InfiniteHBD trace: class Other Failures under Hardware Failure",
+    first_step="Read the management controller's event log of that hour, then restate the evidence with the part.",
+)

@@ -1,0 +1,55 @@
+"""The command line: one file per command group, found by name; every error is a line on stderr, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+from sqlalchemy.exc import DBAPIError
+
+from warehouse import __version__
+from warehouse.cli.registry import Commands
+from warehouse.errors import GpuMinutesError
+from warehouse.ledger.laws import LawBroken
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="gpu-minutes")
+def cli() -> None:
+    """Says how many GPU-minutes a fleet lost, to what, and what they cost."""
+
+
+def main() -> None:
+    """Runs the command line; exit 0 done, 1 a broken law or a failed job, 2 bad input, 130 interrupted."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Runs one command and gives its exit code."""
+    try:
+        result = cli.main(arguments, prog_name="gpu-minutes", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.exceptions.Abort:
+        return 130
+    except click.exceptions.NoArgsIsHelpError as exc:
+        click.echo(exc.format_message())
+        return 2
+    except click.ClickException as exc:
+        return _fail(2, " ".join(exc.format_message().split()) + "; see gpu-minutes --help")
+    except GpuMinutesError as exc:
+        return _fail(exc.exit_code, *exc.lines)
+    except LawBroken as exc:
+        return _fail(1, f"a law is broken, nothing was stored: {exc}")
+    except DBAPIError as exc:
+        return _fail(1, "the database refused: " + str(exc.orig or exc).strip().split("\n", 1)[0])
+    except BrokenPipeError:
+        # The reader went away, as `| head` does; what is left in the buffer has no one to go to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _fail(code: int, *lines: str) -> int:
+    for line in lines:
+        click.echo(f"gpu-minutes: {line}", err=True)
+    return code

@@ -1,0 +1,86 @@
+"""gpu-minutes import: one subcommand per source of `warehouse/evidence/sources`."""
+
+from __future__ import annotations
+
+from zoneinfo import ZoneInfo
+
+import click
+
+from warehouse import pipeline
+from warehouse.cli import edge
+from warehouse.errors import BadInput
+from warehouse.evidence.sources import Source, load_sources
+from warehouse.model.statement import Batch
+from warehouse.model.time import format_instant
+
+
+@click.group("import")
+def COMMAND() -> None:
+    """Brings in what a source wrote down, and books the time that it touches."""
+
+
+def _command(source: Source) -> click.Command:
+    def run(files: tuple[str, ...], book: bool, revise: bool, **texts: str) -> None:
+        options = {}
+        for option in source.options:
+            try:
+                options[option.name] = option.parse(texts[option.name])
+            except ValueError as exc:
+                raise BadInput(f"{option.flag}: {exc}") from exc
+        engine = edge.open_ledger()
+        with engine.connect() as connection:
+            zone = edge.site_zone(connection)
+        batch = _read(source, files, zone, options)
+        reason = f"import {source.name} {' '.join(files)}"
+        done = pipeline.take_in(engine, batch, edge.act("import", reason), book=book, revise=revise)
+        _say(batch, done, book)
+
+    params: list[click.Parameter] = [
+        click.Argument(["files"], nargs=-1, required=True, metavar="FILE..."),
+        click.Option(["--book/--no-book"], default=True, help="Book at once (default), or leave it to a later book."),
+        click.Option(["--revise"], is_flag=True, help="Let a known id say something else, as a correction."),
+    ]
+    params += [
+        click.Option([option.flag], default=option.default, show_default=True, help=option.help)
+        for option in source.options
+    ]
+    return click.Command(source.name, callback=run, params=params, help=f"Imports {source.summary}.")
+
+
+def _read(source: Source, files: tuple[str, ...], zone: ZoneInfo, options: dict[str, object]) -> Batch:
+    batches = [source.read(file, zone, options) for file in files]
+    return Batch(
+        tuple(s for batch in batches for s in batch.statements),
+        sum(batch.rows for batch in batches),
+        tuple(n for batch in batches for n in batch.nodes),
+        tuple(note for batch in batches for note in batch.notes),
+    )
+
+
+def _say(batch: Batch, done: pipeline.Done, book: bool) -> None:
+    intake = done.intake
+    for note in batch.notes:
+        click.echo(note)
+    if done.nodes_added:
+        click.echo(f"{done.nodes_added} nodes added, {sum(n.gpus for n in batch.nodes)} GPUs")
+    kept = len(intake.evidence) + len(intake.allocations)
+    revised = len(intake.superseded) + len(intake.superseded_allocations)
+    words = [f"{batch.rows} rows read", f"{kept} kept"]
+    words += [f"{revised} of them revise what was known"] if revised else []
+    words += [f"{intake.repeated} repeated"] if intake.repeated else []
+    click.echo(", ".join(words))
+    if not done.changed:
+        click.echo(f"nothing changed; the ledger stays at revision {done.rev}")
+    elif not book:
+        click.echo(f"stored, not booked; revision {done.rev}; then run: gpu-minutes book")
+    elif done.horizon_ms is None:
+        click.echo(f"stored; revision {done.rev}")
+    else:
+        click.echo(
+            f"booked up to {format_instant(done.horizon_ms)}: {done.opened} entries written, "
+            f"{done.closed} superseded; revision {done.rev}"
+        )
+
+
+for _source in load_sources().values():
+    COMMAND.add_command(_command(_source))

@@ -1,0 +1,48 @@
+"""What can go wrong, as few kinds as users can act on; the CLI turns each into lines on stderr and an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class GpuMinutesError(Exception):
+    """Base of everything that this package raises on purpose; `lines` are what a user is shown."""
+
+    exit_code = 1
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = lines
+
+
+class BadInput(GpuMinutesError):
+    """The input is wrong; nothing of it was stored. Exit code 2."""
+
+    exit_code = 2
+
+
+class Unreachable(GpuMinutesError):
+    """A server that the command needs does not answer. Exit code 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing wrong in an input: where, and why. A value, so that all of a file's faults can be told at once."""
+
+    where: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason}"
+
+
+SHOWN_FINDINGS = 20
+
+
+def bad_rows(findings: Sequence[Finding]) -> BadInput:
+    """Gives the exception for a refused file: a line a fault, the first twenty, then how many more."""
+    lines = [str(finding) for finding in findings[:SHOWN_FINDINGS]]
+    if len(findings) > SHOWN_FINDINGS:
+        lines.append(f"and {len(findings) - SHOWN_FINDINGS} more; nothing was stored")
+    return BadInput(*lines)

@@ -1,0 +1,99 @@
+"""Which evidence belongs to one incident, and which cause it is charged to.
+
+First cut of the attribution rules: same charged cause, overlapping slots, touching in time. Totals never depend on
+how evidence is grouped, since the entries are the tiling's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from warehouse.model.cause import UNATTRIBUTED, Cause
+from warehouse.model.entry import id_order
+from warehouse.model.evidence import Evidence
+from warehouse.model.incident import Incident
+from warehouse.model.slots import overlap
+from warehouse.model.state import UNPLANNED, UNPLANNED_IF_LINKED, State
+
+# Episodes of a detector closer than this are one incident that flapped; the hole between stays what it was.
+# A file's records are incidents already: only those that overlap or touch belong together.
+REOPEN_MS = {"detector": 600_000}
+
+DEFAULT_CAUSE = {
+    State.MAINTENANCE: "operations/planned_maintenance",
+    State.STRANDED: "capacity/stranded",
+}
+
+
+def charged_cause(evidence: Evidence, causes: Mapping[str, Cause], begun_in_window: bool = False) -> str | None:
+    """Gives the cause that this evidence's time is charged to, None where its state needs none.
+
+    A symptom is never charged: its time is unattributed until a cause is linked. Trouble that began inside a
+    maintenance window and outlasted it, with no cause of its own, is the window's overrun.
+    """
+    stated = evidence.cause
+    if stated is not None and not causes[stated].is_symptom:
+        return stated
+    if evidence.state not in UNPLANNED:
+        return DEFAULT_CAUSE.get(evidence.state)
+    return "operations/unplanned_maintenance" if begun_in_window else UNATTRIBUTED
+
+
+def opens_incident(evidence: Evidence, causes: Mapping[str, Cause]) -> bool:
+    """Tells whether this is somebody's trouble: unplanned loss, or a start, save or wait that a fault caused."""
+    if evidence.state in UNPLANNED:
+        return True
+    if evidence.state not in UNPLANNED_IF_LINKED or evidence.cause is None:
+        return False
+    cause = causes[evidence.cause]
+    return cause.opens_incident and not cause.is_symptom
+
+
+def group(
+    evidence: Iterable[Evidence], causes: Mapping[str, Cause], windows: Sequence[Evidence] = ()
+) -> list[Incident]:
+    """Groups evidence into incidents, in order of onset.
+
+    Law: any order and any duplication of the input gives the same incidents; each piece of evidence that opens an
+    incident is in exactly one.
+
+    Args:
+        evidence: what may open incidents; the rest is passed over.
+        causes: the catalogue.
+        windows: maintenance evidence, for overruns.
+    """
+    members = sorted({e for e in evidence if opens_incident(e, causes)}, key=_order)
+    groups: dict[int, tuple[str, list[Evidence]]] = {}
+    active: dict[str, list[int]] = {}
+    for number, member in enumerate(members):
+        code = charged_cause(member, causes, _begun_inside(member, windows)) or str(member.cause)
+        alive = [g for g in active.get(code, []) if any(member.start_ms <= _reach(m) for m in groups[g][1])]
+        near = [g for g in alive if any(_touch(earlier, member) for earlier in groups[g][1])]
+        joined = [earlier for g in near for earlier in groups.pop(g)[1]]
+        groups[number] = (code, [*joined, member])
+        active[code] = [g for g in alive if g in groups] + [number]
+    incidents = [Incident(code, tuple(sorted(joined, key=_order))) for code, joined in groups.values()]
+    return sorted(incidents, key=lambda i: _order(i.members[0]))
+
+
+def _order(evidence: Evidence) -> tuple[object, ...]:
+    return (evidence.start_ms, id_order(evidence.key), evidence.source)
+
+
+def _reach(evidence: Evidence) -> float:
+    if evidence.end_ms is None:
+        return float("inf")
+    return evidence.end_ms + REOPEN_MS.get(evidence.source, 0)
+
+
+def _touch(earlier: Evidence, later: Evidence) -> bool:
+    return later.start_ms <= _reach(earlier) and bool(overlap(earlier.slots, later.slots))
+
+
+def _begun_inside(evidence: Evidence, windows: Sequence[Evidence]) -> bool:
+    return any(
+        window.start_ms <= evidence.start_ms
+        and (window.end_ms is None or evidence.start_ms < window.end_ms)
+        and overlap(window.slots, evidence.slots)
+        for window in windows
+    )

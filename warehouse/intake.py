@@ -1,0 +1,133 @@
+"""What of a batch is new: places its scopes, compares it with what is stored, and refuses contradictions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlalchemy import Connection
+
+from warehouse.errors import Finding
+from warehouse.model.evidence import Allocation, Evidence
+from warehouse.model.statement import Statement
+from warehouse.store.evidence import AllocationName, allocation_heads, allocation_name, heads
+from warehouse.store.scopes import Resolver
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """What will be written, what it supersedes, and how many rows only repeated what was known."""
+
+    evidence: tuple[Evidence, ...] = ()
+    superseded: tuple[Evidence, ...] = ()
+    allocations: tuple[Allocation, ...] = ()
+    superseded_allocations: tuple[Allocation, ...] = ()
+    repeated: int = 0
+
+
+@dataclass(slots=True)
+class _Sorted:
+    evidence: list[Evidence] = field(default_factory=list)
+    superseded: list[Evidence] = field(default_factory=list)
+    allocations: list[Allocation] = field(default_factory=list)
+    superseded_allocations: list[Allocation] = field(default_factory=list)
+    repeated: int = 0
+
+
+def place(connection: Connection, statements: Sequence[Statement]) -> tuple[list[Statement], list[Finding]]:
+    """Gives the statements with their slots, and a finding for each scope that names nothing known."""
+    if not statements:
+        return [], []
+    resolver = Resolver(connection)
+    placed = []
+    findings = []
+    for statement in statements:
+        if statement.said.slots:
+            placed.append(statement)
+            continue
+        try:
+            slots = resolver.scope(statement.said.scope)
+        except ValueError as exc:
+            findings.append(Finding(f"{statement.where}, column scope", str(exc)))
+        else:
+            placed.append(replace(statement, said=replace(statement.said, slots=slots)))
+    return placed, findings
+
+
+def sort_out(connection: Connection, statements: Sequence[Statement], *, revise: bool) -> tuple[Intake, list[Finding]]:
+    """Tells new statements from repeated and contradicting ones.
+
+    A known id may only add the end that it lacked, or say the same again; anything else is a fault, unless
+    `revise` makes it a further revision.
+    """
+    found = _Sorted()
+    findings = _sort_evidence(connection, statements, found, revise)
+    findings += _sort_allocations(connection, statements, found)
+    return (
+        Intake(
+            tuple(found.evidence),
+            tuple(found.superseded),
+            tuple(found.allocations),
+            tuple(found.superseded_allocations),
+            found.repeated,
+        ),
+        findings,
+    )
+
+
+def _sort_evidence(
+    connection: Connection, statements: Sequence[Statement], found: _Sorted, revise: bool
+) -> list[Finding]:
+    said = [(s.where, s.said) for s in statements if isinstance(s.said, Evidence)]
+    stored = heads(connection, ((e.source, e.key) for _, e in said))
+    seen: dict[tuple[str, str], tuple[str, Evidence]] = {}
+    findings = []
+    for where, item in said:
+        name = (item.source, item.key)
+        if name in seen:
+            if item.same_statement(seen[name][1]):
+                found.repeated += 1
+            else:
+                findings.append(
+                    Finding(f"{where}, column id", f"'{item.key}' says something else than in {seen[name][0]}")
+                )
+            continue
+        seen[name] = (where, item)
+        known = stored.get(name)
+        if known is None:
+            found.evidence.append(item)
+        elif item.same_statement(known):
+            found.repeated += 1
+        elif item.closes(known) or revise:
+            found.superseded.append(known)
+            found.evidence.append(replace(item, revision=known.revision + 1))
+        else:
+            findings.append(
+                Finding(
+                    f"{where}, column id",
+                    f"'{item.key}' of {item.source} is stored with other content; give it a new id, "
+                    "or --revise to record a correction",
+                )
+            )
+    return findings
+
+
+def _sort_allocations(connection: Connection, statements: Sequence[Statement], found: _Sorted) -> list[Finding]:
+    said = [(s.where, s.said) for s in statements if isinstance(s.said, Allocation)]
+    stored = allocation_heads(connection, (a.job for _, a in said)) if said else {}
+    seen: dict[AllocationName, Allocation] = {}
+    findings = []
+    for where, item in said:
+        name = allocation_name(item)
+        known = seen.get(name) or stored.get(name)
+        if known is None:
+            found.allocations.append(item)
+        elif replace(item, id=None) == replace(known, id=None):
+            found.repeated += 1
+        elif name not in seen and replace(known, id=None, end_ms=item.end_ms) == item and known.end_ms is None:
+            found.superseded_allocations.append(known)
+            found.allocations.append(item)
+        else:
+            findings.append(Finding(f"{where}, column job", f"'{item.job}' is stored with other content"))
+        seen[name] = item
+    return findings

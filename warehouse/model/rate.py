@@ -1,0 +1,26 @@
+"""What a GPU-hour costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class RateSpec:
+    """A price per GPU-hour of a model on a card, over [start, end); `end_ms` None means until further notice."""
+
+    card: str
+    model: str
+    currency: str
+    per_gpu_hour: Decimal
+    start_ms: int
+    end_ms: int | None = None
+    contract: str | None = None
+    basis: str | None = None
+
+    def overlaps(self, other: RateSpec) -> bool:
+        """Tells whether both hold at some instant."""
+        before = self.end_ms is not None and self.end_ms <= other.start_ms
+        after = other.end_ms is not None and other.end_ms <= self.start_ms
+        return not before and not after

@@ -1,0 +1,277 @@
+"""The order of the stages, and nothing else: statements -> evidence -> incidents -> entries, one transaction each.
+
+Whatever goes in, the ledger afterwards is what deriving it from scratch would give; a failure anywhere leaves it as
+it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection, Engine
+
+from warehouse import __version__
+from warehouse.causes import load_causes
+from warehouse.errors import BadInput, bad_rows
+from warehouse.incidents.group import REOPEN_MS, charged_cause, group
+from warehouse.intake import Intake, place, sort_out
+from warehouse.ledger.claims import allocation_claims, evidence_claims, tenure_claims
+from warehouse.ledger.laws import check_conservation
+from warehouse.ledger.sweep import cut, sweep
+from warehouse.model.entry import Entry
+from warehouse.model.evidence import Evidence
+from warehouse.model.fleet import NodeSpec
+from warehouse.model.rate import RateSpec
+from warehouse.model.state import State
+from warehouse.model.statement import Batch
+from warehouse.model.time import MS_PER_DAY, Window, day_cuts, to_datetime
+from warehouse.store import entries, evidence, fleet, incidents, rates, revisions
+from warehouse.store.revisions import Revision
+
+Span = tuple[int, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """Who does what, when and why: the head of a revision."""
+
+    kind: str
+    author: str
+    reason: str
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What an act did. `rev` is the ledger's newest revision; `changed` tells whether this act wrote it."""
+
+    rev: int
+    changed: bool
+    intake: Intake = Intake()
+    nodes_added: int = 0
+    nodes_repeated: int = 0
+    nodes_retired: int = 0
+    rates_added: int = 0
+    rates_repeated: int = 0
+    closed: int = 0
+    opened: int = 0
+    horizon_ms: int | None = None
+
+
+def take_in(engine: Engine, batch: Batch, act: Act, *, book: bool = True, revise: bool = False) -> Done:
+    """Stores a batch and books the time that it touched.
+
+    Args:
+        engine: the ledger's database.
+        batch: what a source said.
+        act: who, when, why.
+        book: False defers the booking to a later `book`.
+        revise: True lets a known id say something else, as a further revision of it.
+
+    Raises:
+        BadInput: a line a fault; then nothing of the batch is stored.
+        LawBroken: when the derived tiling breaks a law; then nothing is stored either.
+    """
+    with engine.begin() as connection:
+        revisions.lock_writer(connection)
+        rev, before = _next(connection)
+        nodes, findings = fleet.load(connection, batch.nodes, rev)
+        if findings:
+            raise bad_rows(findings)
+        placed, findings = place(connection, batch.statements)
+        if findings:
+            raise bad_rows(findings)
+        intake, findings = sort_out(connection, placed, revise=revise)
+        if findings:
+            raise bad_rows(findings)
+        if not (intake.evidence or intake.allocations or nodes.added or nodes.retired):
+            return Done(rev - 1, False, intake, nodes_repeated=nodes.repeated, horizon_ms=_horizon(before))
+        touched = [*nodes.touched, *_store(connection, intake, rev)]
+        words = [(s.said) for s in batch.statements] + list(batch.nodes)
+        done = _finish(connection, act, rev, before, touched, revisions.digest(words), book=book)
+        return replace(
+            done, intake=intake, nodes_added=nodes.added, nodes_repeated=nodes.repeated, nodes_retired=nodes.retired
+        )
+
+
+def load_fleet(engine: Engine, nodes: Sequence[NodeSpec], act: Act) -> Done:
+    """Stores nodes and their tenure; see `take_in`."""
+    return take_in(engine, Batch((), len(nodes), tuple(nodes)), act)
+
+
+def load_rates(engine: Engine, specs: Sequence[RateSpec], act: Act) -> Done:
+    """Stores rates. Prices change no entry, so nothing is booked.
+
+    Raises:
+        BadInput: a line a fault; then nothing is stored.
+    """
+    with engine.begin() as connection:
+        revisions.lock_writer(connection)
+        rev, before = _next(connection)
+        added, repeated, findings = rates.load(connection, specs, rev)
+        if findings:
+            raise bad_rows(findings)
+        if not added:
+            return Done(rev - 1, False, rates_repeated=repeated, horizon_ms=_horizon(before))
+        done = _finish(connection, act, rev, before, [], revisions.digest(specs), book=False)
+        return replace(done, rates_added=added, rates_repeated=repeated)
+
+
+def book(engine: Engine, act: Act, window: Window | None = None, until_ms: int | None = None) -> Done:
+    """Derives entries from all stored evidence, over a window or over everything; deriving twice writes nothing.
+
+    Args:
+        engine: the ledger's database.
+        act: who, when, why.
+        window: what to derive; whole UTC days are derived. None means everything up to the horizon.
+        until_ms: moves the horizon forward to here; it never moves back.
+
+    Raises:
+        BadInput: when `until_ms` is in the future.
+    """
+    if until_ms is not None and until_ms > act.now_ms:
+        raise BadInput("--to is in the future; only what has passed can be booked")
+    with engine.begin() as connection:
+        revisions.lock_writer(connection)
+        rev, before = _next(connection)
+        touched: list[Span] = [(0, None)] if window is None else [(window.start_ms, window.end_ms)]
+        return _finish(connection, act, rev, before, touched, revisions.digest([]), until_ms=until_ms)
+
+
+def _next(connection: Connection) -> tuple[int, Revision | None]:
+    before = revisions.latest(connection)
+    return (before.rev + 1 if before else 1), before
+
+
+def _horizon(before: Revision | None) -> int | None:
+    return before.horizon_ms if before else None
+
+
+def _store(connection: Connection, intake: Intake, rev: int) -> list[Span]:
+    """Writes evidence, allocations and incidents; gives the spans whose booking may change."""
+    evidence.write_allocations(connection, intake.allocations, intake.superseded_allocations, rev)
+    touched: list[Span] = [(a.start_ms, a.end_ms) for a in (*intake.allocations, *intake.superseded_allocations)]
+    if intake.evidence:
+        ids = evidence.write(connection, intake.evidence, rev)
+        fresh = [replace(e, id=ids[e.source, e.key]) for e in intake.evidence]
+        moved = _regroup(connection, fresh, intake.superseded, rev)
+        touched += [(e.start_ms, e.end_ms) for e in (*fresh, *intake.superseded, *moved)]
+    return touched
+
+
+def _regroup(
+    connection: Connection, fresh: Sequence[Evidence], superseded: Sequence[Evidence], rev: int
+) -> list[Evidence]:
+    """Groups new evidence with what lies near it; gives the older evidence whose incident changed by that."""
+    near = evidence.in_window(connection, _span_of([*fresh, *superseded], max(REOPEN_MS.values())))
+    old_ids = [e.id for e in superseded if e.id is not None]
+    before = incidents.members_of(connection, [e.id for e in near if e.id is not None] + old_ids)
+    everything = {e.id: e for e in near} | {e.id: e for e in evidence.by_id(connection, before)}
+    members = list(everything.values())
+    windows = [e for e in evidence.in_window(connection, _span_of(members, 0)) if e.state is State.MAINTENANCE]
+    old_id = {(e.source, e.key): e.id for e in superseded}
+    predecessor = {e.id: old_id[e.source, e.key] for e in fresh if e.id is not None and (e.source, e.key) in old_id}
+    causes = load_causes()
+    moved = incidents.regroup(
+        connection,
+        group(members, causes, windows),
+        before,
+        {new: old for new, old in predecessor.items() if old is not None},
+        causes,
+        rev,
+    )
+    return [everything[i] for i in moved if i in everything]
+
+
+def _span_of(items: Iterable[Evidence], margin_ms: int) -> Window:
+    items = list(items)
+    start_ms = min(e.start_ms for e in items) - margin_ms
+    ends = [e.start_ms if e.end_ms is None else e.end_ms for e in items]
+    far = 253_402_300_799_000  # the year 9999: an open end reaches everything that comes later
+    end_ms = far if any(e.end_ms is None for e in items) else max(ends) + margin_ms
+    return Window(start_ms, max(end_ms, start_ms + 1))
+
+
+def _finish(
+    connection: Connection,
+    act: Act,
+    rev: int,
+    before: Revision | None,
+    touched: Sequence[Span],
+    digest: bytes,
+    *,
+    book: bool = True,
+    until_ms: int | None = None,
+) -> Done:
+    """Books what was touched and writes the revision, unless a mere derivation changed nothing."""
+    old = _horizon(before)
+    closed: dict[Entry, int] = {}
+    opened: list[Entry] = []
+    horizon = old
+    if book:
+        tenure = fleet.tenure_blocks(connection, rev)
+        wanted = [h for h in (old, until_ms, revisions.wanted_horizon(connection, act.now_ms)) if h is not None]
+        first = min((block.start_ms for block in tenure), default=None)
+        if wanted and first is not None:
+            horizon = max(wanted)
+            spans = [*touched, (first if old is None else old, horizon)]
+            for window in _days(spans, first, horizon):
+                derived = _derive(connection, window, tenure, horizon)
+                standing = entries.head(connection, window)
+                closed.update({e: i for e, i in standing.items() if e not in derived})
+                opened.extend(e for e in derived if e not in standing)
+            entries.change(connection, list(closed.values()), opened, rev)
+    if act.kind in ("derive", "observe") and not closed and not opened and horizon == old:
+        return Done(rev - 1, False, horizon_ms=old)
+    revision = Revision(
+        rev,
+        to_datetime(act.now_ms),
+        act.kind,
+        act.author,
+        f"gpu-minutes {__version__}",
+        horizon,
+        digest,
+        act.reason,
+        b"",
+    )
+    revisions.add(connection, revision, closed, opened)
+    return Done(rev, True, closed=len(closed), opened=len(opened), horizon_ms=horizon)
+
+
+def _days(spans: Iterable[Span], first_ms: int, horizon_ms: int) -> list[Window]:
+    """Gives the whole UTC days that the spans touch, as windows clipped to what is booked, neighbours joined."""
+    days: set[int] = set()
+    for start_ms, end_ms in spans:
+        low = max(start_ms, first_ms) // MS_PER_DAY
+        high = min(horizon_ms if end_ms is None else end_ms, horizon_ms)
+        days.update(range(low, -(-high // MS_PER_DAY)))
+    windows: list[list[int]] = []
+    for day in sorted(days):
+        if windows and windows[-1][1] == day * MS_PER_DAY:
+            windows[-1][1] = (day + 1) * MS_PER_DAY
+        else:
+            windows.append([day * MS_PER_DAY, (day + 1) * MS_PER_DAY])
+    clipped = ((start, min(end, horizon_ms)) for start, end in windows)
+    return [Window(start, end) for start, end in clipped if start < end]
+
+
+def _derive(
+    connection: Connection, window: Window, tenure: Sequence[fleet.TenureBlock], horizon_ms: int
+) -> dict[Entry, None]:
+    """Gives the tiling of a window, from everything that is stored about it, in order."""
+    said = evidence.in_window(connection, window)
+    charged = incidents.incident_of(connection, [e.id for e in said if e.id is not None])
+    causes = load_causes()
+
+    def charge(item: Evidence) -> tuple[int | None, str | None]:
+        return charged.get(item.id or 0) or (None, charged_cause(item, causes))
+
+    claims = [
+        *tenure_claims(tenure, horizon_ms),
+        *evidence_claims(said, charge, horizon_ms),
+        *allocation_claims(evidence.allocations_in(connection, window), horizon_ms),
+    ]
+    tiling = cut(sweep(claims, window), day_cuts(window))
+    check_conservation(tiling, tenure, window)
+    return dict.fromkeys(tiling)

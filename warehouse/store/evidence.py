@@ -1,0 +1,162 @@
+"""Evidence and allocations: written once, superseded by a new revision, never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from warehouse.model.evidence import Allocation, Evidence
+from warehouse.model.state import State
+from warehouse.model.time import Window
+from warehouse.store.rows import copy_in, instant, milliseconds, multirange, revisions_from, slot_ranges
+
+
+def heads(connection: Connection, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Evidence]:
+    """Gives what is stored under each (source, key), in its newest revision."""
+    pairs = sorted(set(names))
+    rows = connection.execute(
+        text(
+            "select e.* from unnest(cast(:sources as text[]), cast(:keys as text[])) as wanted (source, key) "
+            "join evidence e on e.source = wanted.source and e.key = wanted.key and upper_inf(e.revs)"
+        ),
+        {"sources": [source for source, _ in pairs], "keys": [key for _, key in pairs]},
+    )
+    return {(row.source, row.key): _evidence(row) for row in rows}
+
+
+def in_window(connection: Connection, window: Window) -> list[Evidence]:
+    """Gives the newest evidence that overlaps or touches the window, zero length included."""
+    rows = connection.execute(
+        text(
+            "select * from evidence where upper_inf(revs) "
+            "and tstzrange(start_at, end_at, '[]') && tstzrange(:start, :end, '[]')"
+        ),
+        {"start": instant(window.start_ms), "end": instant(window.end_ms)},
+    )
+    return [_evidence(row) for row in rows]
+
+
+def by_id(connection: Connection, ids: Iterable[int]) -> list[Evidence]:
+    """Gives the newest evidence among these row ids; superseded rows are left out."""
+    rows = connection.execute(
+        text("select * from evidence where upper_inf(revs) and id = any(:ids)"), {"ids": sorted(set(ids))}
+    )
+    return [_evidence(row) for row in rows]
+
+
+def still_open(connection: Connection, source: str) -> list[Evidence]:
+    """Gives a source's evidence that has no end yet."""
+    rows = connection.execute(
+        text("select * from evidence where upper_inf(revs) and source = :source and end_at is null"),
+        {"source": source},
+    )
+    return [_evidence(row) for row in rows]
+
+
+def write(connection: Connection, items: Sequence[Evidence], rev: int) -> dict[tuple[str, str], int]:
+    """Writes evidence at a revision and closes what it supersedes; gives the new ids by (source, key)."""
+    superseded = [e.id for e in items if e.revision > 1]
+    if superseded:
+        connection.execute(
+            text(
+                "update evidence set revs = int8range(lower(revs), :rev) "
+                "where upper_inf(revs) and (source, key) in (select * from unnest(cast(:s as text[]), cast(:k as text[])))"
+            ),
+            {
+                "rev": rev,
+                "s": [e.source for e in items if e.revision > 1],
+                "k": [e.key for e in items if e.revision > 1],
+            },
+        )
+    columns = (
+        "source", "key", "revision", "scope", "slots", "start_at", "end_at", "state", "cause", "lost_ppm", "detail",
+        "job", "basis", "revs",
+    )  # fmt: skip
+    types = (
+        "text", "text", "int4", "text", "int4multirange", "timestamptz", "timestamptz", "text", "text", "int4", "text",
+        "text", "text", "int8range",
+    )  # fmt: skip
+    copy_in(
+        connection, "evidence", columns, types,
+        (
+            (
+                e.source, e.key, e.revision, e.scope, multirange(e.slots), instant(e.start_ms), instant(e.end_ms),
+                e.state.value, e.cause, e.lost_ppm, e.detail, e.job, e.basis, revisions_from(rev),
+            )
+            for e in items
+        ),
+    )  # fmt: skip
+    return {name: stored.id for name, stored in heads(connection, ((e.source, e.key) for e in items)).items()}  # type: ignore[misc]
+
+
+def _evidence(row: Row[Any]) -> Evidence:
+    start_ms = milliseconds(row.start_at)
+    assert start_ms is not None
+    return Evidence(
+        row.source, row.key, start_ms, milliseconds(row.end_at), row.scope, slot_ranges(row.slots), State(row.state),
+        row.cause, row.lost_ppm, row.detail, row.job, row.basis, row.revision, row.id,
+    )  # fmt: skip
+
+
+AllocationName = tuple[str, int, str, int]
+
+
+def allocation_heads(connection: Connection, jobs: Iterable[str]) -> dict[AllocationName, Allocation]:
+    """Gives the stored allocations of jobs by (job, attempt, scope, start)."""
+    rows = connection.execute(
+        text("select * from allocation where upper_inf(revs) and job = any(:jobs)"), {"jobs": sorted(set(jobs))}
+    )
+    return {allocation_name(a): a for a in map(_allocation, rows)}
+
+
+def allocation_name(allocation: Allocation) -> AllocationName:
+    """Gives what names an allocation: a requeued job keeps its id, so the start is part of the name."""
+    return (allocation.job, allocation.attempt, allocation.scope, allocation.start_ms)
+
+
+def allocations_in(connection: Connection, window: Window) -> list[Allocation]:
+    """Gives the newest allocations that overlap the window."""
+    rows = connection.execute(
+        text(
+            "select * from allocation where upper_inf(revs) "
+            "and tstzrange(start_at, end_at, '[]') && tstzrange(:start, :end)"
+        ),
+        {"start": instant(window.start_ms), "end": instant(window.end_ms)},
+    )
+    return [_allocation(row) for row in rows]
+
+
+def write_allocations(
+    connection: Connection, items: Sequence[Allocation], superseded: Sequence[Allocation], rev: int
+) -> None:
+    """Writes allocations at a revision and closes those that they supersede."""
+    if superseded:
+        connection.execute(
+            text("update allocation set revs = int8range(lower(revs), :rev) where id = any(:ids)"),
+            {"rev": rev, "ids": [a.id for a in superseded]},
+        )
+    columns = ("job", "attempt", "tenant", "kind", "name", "scope", "slots", "start_at", "end_at", "revs")
+    types = (
+        "text", "int4", "text", "text", "text", "text", "int4multirange", "timestamptz", "timestamptz", "int8range",
+    )  # fmt: skip
+    copy_in(
+        connection, "allocation", columns, types,
+        (
+            (
+                a.job, a.attempt, a.tenant, a.kind, a.name, a.scope, multirange(a.slots), instant(a.start_ms),
+                instant(a.end_ms), revisions_from(rev),
+            )
+            for a in items
+        ),
+    )  # fmt: skip
+
+
+def _allocation(row: Row[Any]) -> Allocation:
+    start_ms = milliseconds(row.start_at)
+    assert start_ms is not None
+    return Allocation(
+        row.job, row.attempt, row.tenant, row.kind, start_ms, milliseconds(row.end_at), row.scope,
+        slot_ranges(row.slots), row.name, row.id,
+    )  # fmt: skip

@@ -1,0 +1,82 @@
+"""Rate cards: one price at a time for a model on a card, with revisions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, text
+
+from warehouse.errors import Finding
+from warehouse.model.rate import RateSpec
+from warehouse.model.time import format_instant
+from warehouse.store.rows import revisions_from, span
+
+_READ = """
+select l.card, l.model, l.currency, r.per_gpu_hour, ms_of(lower(r.effective)) as start_ms,
+  case when upper_inf(r.effective) then null else ms_of(upper(r.effective)) end as end_ms, r.contract, r.basis
+from rate r join rate_line l on l.id = r.line_id where r.revs @> cast(:rev as bigint)
+order by l.card, l.model, r.effective
+"""
+
+
+def read(connection: Connection, rev: int) -> list[RateSpec]:
+    """Gives every rate that stood at a revision."""
+    return [
+        RateSpec(r.card, r.model, r.currency, r.per_gpu_hour, r.start_ms, r.end_ms, r.contract, r.basis)
+        for r in connection.execute(text(_READ), {"rev": rev})
+    ]
+
+
+def load(connection: Connection, rates: Sequence[RateSpec], rev: int) -> tuple[int, int, list[Finding]]:
+    """Adds rates: gives how many are new, how many were already there, and the findings; with any, nothing is written."""
+    stored = read(connection, rev)
+    fresh: list[RateSpec] = []
+    findings = []
+    repeated = 0
+    currencies = {rate.card: rate.currency for rate in stored}
+    for rate in dict.fromkeys(rates):
+        if rate in stored:
+            repeated += 1
+            continue
+        where = f"card {rate.card}, model {rate.model}"
+        if currencies.get(rate.card, rate.currency) != rate.currency:
+            findings.append(Finding(where, f"{rate.currency}, but this card is in {currencies[rate.card]}"))
+        clash = next((s for s in stored if (s.card, s.model) == (rate.card, rate.model) and s.overlaps(rate)), None)
+        if clash is not None:
+            until = "further notice" if clash.end_ms is None else format_instant(clash.end_ms)
+            findings.append(
+                Finding(
+                    where,
+                    f"from {format_instant(rate.start_ms)} overlaps the stored rate of {clash.per_gpu_hour} "
+                    f"from {format_instant(clash.start_ms)} until {until}; rates are not rewritten",
+                )
+            )
+        fresh.append(rate)
+    if not findings:
+        for rate in fresh:
+            _insert(connection, rate, rev)
+    return len(fresh), repeated, findings
+
+
+def _insert(connection: Connection, rate: RateSpec, rev: int) -> None:
+    line = connection.execute(
+        text(
+            "insert into rate_line (card, model, currency) values (:card, :model, :currency) "
+            "on conflict (card, model) do update set currency = excluded.currency returning id"
+        ),
+        {"card": rate.card, "model": rate.model, "currency": rate.currency},
+    ).scalar_one()
+    connection.execute(
+        text(
+            "insert into rate (line_id, per_gpu_hour, effective, contract, basis, revs) "
+            "values (:line, :price, :effective, :contract, :basis, :revs)"
+        ),
+        {
+            "line": line,
+            "price": rate.per_gpu_hour,
+            "effective": span(rate.start_ms, rate.end_ms),
+            "contract": rate.contract,
+            "basis": rate.basis,
+            "revs": revisions_from(rev),
+        },
+    )

@@ -1,0 +1,123 @@
+"""Revisions: who changed the ledger when, why, from which input, chained so that a rewritten row shows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, text
+
+from warehouse.model.entry import Entry
+from warehouse.store.rows import instant, milliseconds
+
+# One writer per ledger; any number of readers.
+WRITER_LOCK = 4_777_002
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One step of the ledger's history; `horizon_ms` is the instant up to which it is booked, None for nothing yet."""
+
+    rev: int
+    recorded_at: datetime
+    kind: str
+    author: str
+    engine: str
+    horizon_ms: int | None
+    input_digest: bytes
+    reason: str
+    chain: bytes
+
+
+def lock_writer(connection: Connection) -> None:
+    """Waits to be the one writer until this transaction ends."""
+    connection.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": WRITER_LOCK})
+
+
+def latest(connection: Connection, as_of: int | None = None) -> Revision | None:
+    """Gives the newest revision, or the one named by `as_of`; None where there is none."""
+    row = connection.execute(
+        text("select * from revision where rev <= coalesce(cast(:rev as bigint), rev) order by rev desc limit 1"),
+        {"rev": as_of},
+    ).one_or_none()
+    if row is None or (as_of is not None and row.rev != as_of):
+        return None
+    return Revision(
+        row.rev, row.recorded_at, row.kind, row.author, row.engine, milliseconds(row.horizon), row.input_digest,
+        row.reason, row.chain,
+    )  # fmt: skip
+
+
+def add(connection: Connection, revision: Revision, closed: Iterable[Entry] = (), opened: Iterable[Entry] = ()) -> None:
+    """Writes the revision with its place in the chain."""
+    before = latest(connection)
+    chain = link(before.chain if before else b"", revision, closed, opened)
+    connection.execute(
+        text(
+            "insert into revision values "
+            "(:rev, :recorded_at, :kind, :author, :engine, :horizon, :input_digest, :reason, :chain)"
+        ),
+        {
+            "rev": revision.rev,
+            "recorded_at": revision.recorded_at,
+            "kind": revision.kind,
+            "author": revision.author,
+            "engine": revision.engine,
+            "horizon": instant(revision.horizon_ms),
+            "input_digest": revision.input_digest,
+            "reason": revision.reason,
+            "chain": chain,
+        },
+    )
+
+
+def link(before: bytes, revision: Revision, closed: Iterable[Entry], opened: Iterable[Entry]) -> bytes:
+    """Gives the chain value: sha256 over the one before, the revision's own words and the entries that it changed."""
+    digest = hashlib.sha256(before)
+    words = (
+        revision.rev, int(revision.recorded_at.timestamp() * 1_000_000), revision.kind, revision.author,
+        revision.engine, revision.horizon_ms, revision.input_digest.hex(), revision.reason,
+    )  # fmt: skip
+    digest.update(repr(words).encode())
+    for sign, entries in ((b"-", closed), (b"+", opened)):
+        for line in sorted(map(_line, entries)):
+            digest.update(sign + line)
+    return digest.digest()
+
+
+def _line(entry: Entry) -> bytes:
+    payload = entry.payload
+    words = (entry.slot_from, entry.slot_to, entry.start_ms, entry.end_ms, payload.state.value, *payload[1:])
+    return repr(words).encode()
+
+
+def digest(parts: Iterable[object]) -> bytes:
+    """Gives the digest of an input: sha256 over its parts in canonical order."""
+    total = hashlib.sha256()
+    for line in sorted(repr(part).encode() for part in parts):
+        total.update(hashlib.sha256(line).digest())
+    return total.digest()
+
+
+def wanted_horizon(connection: Connection, now_ms: int) -> int | None:
+    """Gives how far the stored facts reach: their latest past instant, or now while any of them is still open.
+
+    Future instants (a window declared ahead) book nothing before their time has come.
+    """
+    row = connection.execute(
+        text(
+            """
+            with facts (at, open) as (
+              select start_at, end_at is null from evidence where upper_inf(revs)
+              union all select end_at, false from evidence where upper_inf(revs)
+              union all select start_at, end_at is null from allocation where upper_inf(revs)
+              union all select end_at, false from allocation where upper_inf(revs)
+              union all select upper(during), false from tenure where upper_inf(revs) and not upper_inf(during))
+            select ms_of(max(at) filter (where at <= :now)) as latest, bool_or(open and at <= :now) as open from facts
+            """
+        ),
+        {"now": instant(now_ms)},
+    ).one()
+    return now_ms if row.open else row.latest

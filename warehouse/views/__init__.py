@@ -1,0 +1,14 @@
+"""What people read: every figure comes from the ledger at a named revision. The only door for dashboard and reports.
+
+The functions take an open read-only connection and a revision, and give plain dicts whose shape is the interface of
+`--format json`.
+"""
+
+from __future__ import annotations
+
+from warehouse.views.goodput import GROUPINGS, goodput
+from warehouse.views.incidents import incident, incidents
+from warehouse.views.lists import fleet, rates
+from warehouse.views.question import Question, ask
+
+__all__ = ["GROUPINGS", "Question", "ask", "fleet", "goodput", "incident", "incidents", "rates"]

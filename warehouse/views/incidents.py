@@ -1,0 +1,319 @@
+"""Incidents: the list by cost, and one incident with its evidence, its phases and its money."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from sqlalchemy import Connection, Row, text
+
+from warehouse.causes import load_causes
+from warehouse.ledger.price import cost, displayed, displayed_parts, largest_remainder
+from warehouse.model.slots import SlotRanges, count, overlap
+from warehouse.model.state import PPM
+from warehouse.model.time import format_instant
+from warehouse.store.places import places
+from warehouse.store.rows import instant, slot_ranges
+from warehouse.views.question import Question
+
+_LIST = """
+with member as (
+  select ie.incident_id, min(ev.start_at) as start_at, bool_or(ev.end_at is null) as open, max(ev.end_at) as end_at,
+    range_agg(r) as slots, count(distinct ev.id) as evidence, array_agg(distinct ev.state::text) as states
+  from incident_evidence ie join evidence ev on ev.id = ie.evidence_id, unnest(ev.slots::int4multirange) as r
+  where ie.revs @> cast(:rev as bigint) and (cast(:id as bigint) is null or ie.incident_id = :id)
+  group by ie.incident_id)
+select m.*, ms_of(m.start_at) as start_ms, ms_of(m.end_at) as end_ms, ic.cause
+from member m join incident_cause ic on ic.incident_id = m.incident_id and ic.role = 'charged'
+  and ic.revs @> cast(:rev as bigint)
+where m.start_at < :end and (m.open or m.end_at > :start or m.start_at >= :start)
+"""
+
+_LOSS = """
+with asked as (select tstzrange(:start, :end) as during),
+tile as (
+  select e.incident_id, e.id, e.state::text as state, int4multirange(e.slots) as slots, e.during * w.during as during,
+    e.lost_ppm
+  from ledger_entry e, asked w
+  where e.revs @> cast(:rev as bigint) and e.during && w.during and e.incident_id is not null
+    and (cast(:id as bigint) is null or e.incident_id = :id))
+"""
+_AREA = """
+select incident_id, state, sum(slot_count(slots)::numeric * span_ms(during)) as gpu_ms,
+  sum(slot_count(slots)::numeric * span_ms(during) * lost_ppm) as lost_ms_ppm,
+  ms_of(min(lower(during))) as start_ms, ms_of(max(upper(during))) as end_ms
+from tile group by 1, 2
+"""
+_PRICED = """,
+block as (
+  select range_agg(int4range(t.slot, t.slot + 1)) as slots, t.during::tstzrange as during, g.model
+  from tenure t join gpu g on g.id = t.gpu_id where t.revs @> cast(:rev as bigint) group by t.during, g.model)
+select t.incident_id, t.state, b.model, r.per_gpu_hour, ms_of(lower(r.effective)) as effective_ms,
+  sum(slot_count(t.slots * b.slots)::numeric * span_ms(t.during * b.during * r.effective)) as gpu_ms,
+  sum(slot_count(t.slots * b.slots)::numeric * span_ms(t.during * b.during * r.effective) * t.lost_ppm) as lost_ms_ppm
+from tile t join block b on b.slots && t.slots and b.during && t.during
+join rate_line l on l.model = b.model and l.card = :card
+join rate r on r.line_id = l.id and r.revs @> cast(:rev as bigint) and r.effective && (t.during * b.during)
+group by 1, 2, 3, 4, 5 order by 1, 2, 3, 5
+"""
+
+_NAMED_NODES = 3
+
+
+def incidents(connection: Connection, question: Question) -> list[dict[str, object]]:
+    """Gives a dict per incident that the window saw, the costliest first; figures are clipped to the window."""
+    return _summaries(connection, question, None)
+
+
+def incident(connection: Connection, question: Question, incident_id: int) -> dict[str, object] | None:
+    """Gives one incident with its evidence, phases and prices; None for an unknown number.
+
+    An incident that was merged gives only `id` and `merged_into`. Law: the phases sum to the incident's total.
+    """
+    merged = connection.execute(text("select merged_into from incident where id = :id"), {"id": incident_id}).first()
+    if merged is None:
+        return None
+    found = _summaries(connection, question, incident_id)
+    if not found:
+        return {"id": incident_id, "merged_into": merged.merged_into} if merged.merged_into else None
+    cause = load_causes()[str(found[0]["cause"])]
+    return {
+        **found[0],
+        "cause_detail": {
+            "code": cause.code,
+            "title": cause.title,
+            "owner": cause.owner,
+            "signature": cause.signature,
+            "first_step": cause.first_step,
+            "source": cause.source,
+        },
+        "contributing": _contributing(connection, question, incident_id),
+        "phases": _phases(connection, question, incident_id),
+        "prices": _prices(connection, question, incident_id),
+        "jobs": _jobs(connection, question, incident_id),
+        "evidence": _evidence(connection, question, incident_id),
+        "revision": question.rev,
+        "horizon": format_instant(question.horizon_ms),
+        "window": {"from": format_instant(question.window.start_ms), "to": format_instant(question.window.end_ms)},
+        "price_card": question.card,
+    }
+
+
+def _parameters(question: Question, incident_id: int | None) -> dict[str, object]:
+    return {
+        "start": instant(question.window.start_ms),
+        "end": instant(question.window.end_ms),
+        "rev": question.rev,
+        "card": question.card,
+        "id": incident_id,
+    }
+
+
+def _summaries(connection: Connection, question: Question, incident_id: int | None) -> list[dict[str, object]]:
+    values = _parameters(question, incident_id)
+    names = _Names(connection)
+    area = {r.incident_id: r for r in _sum_up(connection.execute(text(_LOSS + _AREA), values))}
+    rows = connection.execute(text(_LIST), values).all()
+    ids = [row.incident_id for row in rows]
+    lost = _lost([area[i].lost_ms_ppm if i in area else 0 for i in ids])
+    money = _money(connection, question, values, ids)
+    summaries = []
+    for row, lost_ms, amount in zip(rows, lost, money, strict=True):
+        slots = slot_ranges(row.slots)
+        cause = load_causes()[row.cause]
+        summaries.append(
+            {
+                "id": row.incident_id,
+                "ref": f"INC-{row.incident_id}",
+                "title": f"{cause.title}: {names.describe(slots)}",
+                "cause": row.cause,
+                "owner": cause.owner,
+                "states": sorted(row.states),
+                "status": "open" if row.open else "closed",
+                "start": format_instant(row.start_ms),
+                "end": None if row.open else format_instant(row.end_ms),
+                "duration_ms": None if row.open else row.end_ms - row.start_ms,
+                "gpus": count(names.installed(slots)),
+                "nodes": names.nodes_of(slots),
+                "evidence_count": row.evidence,
+                "gpu_ms": area[row.incident_id].gpu_ms if row.incident_id in area else 0,
+                "lost_gpu_ms": lost_ms,
+                "cost_of_loss": amount,
+                "currency": question.currency,
+            }
+        )
+    return sorted(summaries, key=lambda s: (-int(str(s["lost_gpu_ms"])), str(s["start"]), int(str(s["id"]))))
+
+
+class _Sum:
+    def __init__(self) -> None:
+        self.incident_id = 0
+        self.gpu_ms = 0
+        self.lost_ms_ppm = 0
+
+
+def _sum_up(rows: Iterable[Row[Any]]) -> list[_Sum]:
+    found: dict[int, _Sum] = defaultdict(_Sum)
+    for row in rows:
+        total = found[row.incident_id]
+        total.incident_id = row.incident_id
+        total.gpu_ms += int(row.gpu_ms)
+        total.lost_ms_ppm += int(row.lost_ms_ppm)
+    return list(found.values())
+
+
+def _lost(exact: Sequence[int]) -> list[int]:
+    return largest_remainder([Fraction(part, PPM) for part in exact], round(Fraction(sum(exact), PPM)))
+
+
+def _money(
+    connection: Connection, question: Question, values: dict[str, object], ids: Sequence[int]
+) -> list[str | None]:
+    if question.currency is None:
+        return [None] * len(ids)
+    amounts: dict[int, Fraction] = defaultdict(Fraction)
+    for row in connection.execute(text(_LOSS + _PRICED), values):
+        amounts[row.incident_id] += cost(int(row.lost_ms_ppm), row.per_gpu_hour)
+    unpriced = {r.incident_id for r in connection.execute(text(_LOSS + _AREA), values)} - amounts.keys()
+    shown = displayed_parts([amounts[i] for i in ids], question.currency)
+    return [None if i in unpriced else str(amount) for i, amount in zip(ids, shown, strict=True)]
+
+
+def _phases(connection: Connection, question: Question, incident_id: int) -> list[dict[str, object]]:
+    """Gives a row per state in order of first appearance: when, how much, at what cost; they sum to the total."""
+    values = _parameters(question, incident_id)
+    rows = sorted(connection.execute(text(_LOSS + _AREA), values), key=lambda r: (r.start_ms, r.state))
+    amounts: dict[str, Fraction] = defaultdict(Fraction)
+    if question.card is not None:
+        for row in connection.execute(text(_LOSS + _PRICED), values):
+            amounts[row.state] += cost(int(row.lost_ms_ppm), row.per_gpu_hour)
+    lost = _lost([int(row.lost_ms_ppm) for row in rows])
+    shown: Sequence[Decimal | None] = [None] * len(rows)
+    if question.currency is not None and amounts:
+        shown = displayed_parts([amounts[row.state] for row in rows], question.currency)
+    return [
+        {
+            "state": row.state,
+            "start": format_instant(row.start_ms),
+            "end": format_instant(row.end_ms),
+            "gpu_ms": int(row.gpu_ms),
+            "lost_gpu_ms": lost_ms,
+            "cost_of_loss": str(amount) if amount is not None and row.state in amounts else None,
+        }
+        for row, lost_ms, amount in zip(rows, lost, shown, strict=True)
+    ]
+
+
+def _prices(connection: Connection, question: Question, incident_id: int) -> list[dict[str, object]]:
+    """Gives which rate priced how much of the loss: the factors of the sum, so that a reader can redo it."""
+    if question.card is None or question.currency is None:
+        return []
+    rates: dict[tuple[str, int, Decimal], int] = defaultdict(int)
+    for row in connection.execute(text(_LOSS + _PRICED), _parameters(question, incident_id)):
+        rates[row.model, row.effective_ms, row.per_gpu_hour] += int(row.lost_ms_ppm)
+    return [
+        {
+            "model": model,
+            "effective_from": format_instant(effective_ms),
+            "per_gpu_hour": f"{per_gpu_hour.normalize():f}",
+            "lost_gpu_ms": round(Fraction(lost, PPM)),
+            "cost_of_loss": str(displayed(cost(lost, per_gpu_hour), question.currency)),
+        }
+        for (model, effective_ms, per_gpu_hour), lost in sorted(rates.items())
+    ]
+
+
+def _contributing(connection: Connection, question: Question, incident_id: int) -> list[str]:
+    return list(
+        connection.execute(
+            text(
+                "select cause from incident_cause where incident_id = :id and role = 'contributing' "
+                "and revs @> cast(:rev as bigint) order by 1"
+            ),
+            {"id": incident_id, "rev": question.rev},
+        ).scalars()
+    )
+
+
+def _jobs(connection: Connection, question: Question, incident_id: int) -> list[str]:
+    return list(
+        connection.execute(
+            text(
+                "select distinct a.job from ledger_entry e join allocation a on a.id = e.allocation_id "
+                "where e.incident_id = :id and e.revs @> cast(:rev as bigint) order by 1"
+            ),
+            {"id": incident_id, "rev": question.rev},
+        ).scalars()
+    )
+
+
+def _evidence(connection: Connection, question: Question, incident_id: int) -> list[dict[str, object]]:
+    rows = connection.execute(
+        text(
+            "select ev.*, ms_of(ev.start_at) as start_ms, ms_of(ev.end_at) as end_ms from incident_evidence ie "
+            "join evidence ev on ev.id = ie.evidence_id "
+            "where ie.incident_id = :id and ie.revs @> cast(:rev as bigint) order by ev.start_at, ev.source, ev.key"
+        ),
+        {"id": incident_id, "rev": question.rev},
+    )
+    return [
+        {
+            "source": row.source,
+            "id": row.key,
+            "revision": row.revision,
+            "state": row.state,
+            "cause": row.cause,
+            "start": format_instant(row.start_ms),
+            "end": None if row.end_ms is None else format_instant(row.end_ms),
+            "scope": row.scope,
+            "basis": row.basis,
+            "detail": row.detail,
+            "job": row.job,
+        }
+        for row in rows
+    ]
+
+
+class _Names:
+    """Says in words where slots are."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._nodes = sorted(
+            (low, high, place.name) for place in places(connection) if place.kind == "node" for low, high in place.slots
+        )
+        self._held = slot_ranges_of_tenure(connection)
+
+    def nodes_of(self, slots: SlotRanges) -> list[str]:
+        """Gives the names of the nodes that the slots touch, in topology order."""
+        found = []
+        at = 0
+        for low, high in slots:
+            while at < len(self._nodes) and self._nodes[at][1] <= low:
+                at += 1
+            ahead = at
+            while ahead < len(self._nodes) and self._nodes[ahead][0] < high:
+                if self._nodes[ahead][2] not in found[-1:]:
+                    found.append(self._nodes[ahead][2])
+                ahead += 1
+        return found
+
+    def installed(self, slots: SlotRanges) -> SlotRanges:
+        """Gives the slots that ever held a GPU; the rest is room to grow."""
+        return overlap(self._held, slots)
+
+    def describe(self, slots: SlotRanges) -> str:
+        """Gives the nodes by name while they are few, else their number."""
+        nodes = self.nodes_of(slots)
+        if len(nodes) > _NAMED_NODES:
+            return f"{len(nodes)} nodes, {nodes[0]} to {nodes[-1]}"
+        gpus = count(self.installed(slots))
+        return ", ".join(nodes) + (" (1 GPU)" if gpus == 1 else "")
+
+
+def slot_ranges_of_tenure(connection: Connection) -> SlotRanges:
+    """Gives every slot that ever held a GPU."""
+    held = connection.execute(text("select range_agg(int4range(slot, slot + 1)) from tenure")).scalar_one()
+    return () if held is None else slot_ranges(held)
