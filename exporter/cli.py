@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import signal
 import sys
 import threading
@@ -123,7 +124,7 @@ def make_runner(settings: Settings, available: dict[str, type[Collector]]) -> Ru
 
 
 def _print_once(runner: Runner) -> None:
-    runner.start()
+    runner.start(once=True)
     runner.wait_first_cycle()
     page, _ = render(runner.samples())
     runner.stop()
@@ -179,7 +180,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"gpu-minutes-exporter: {exc}", file=sys.stderr)
         return 2
     except BrokenPipeError:
-        return 0  # the reader of --once has seen enough
+        # The reader of --once has seen enough; the interpreter must not flush to it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

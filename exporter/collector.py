@@ -54,6 +54,11 @@ class Health:
         with self._lock:
             self.errors[reason] = self.errors.get(reason, 0) + 1
 
+    def counts(self) -> dict[Reason, int]:
+        """A copy of `errors` that no other thread changes."""
+        with self._lock:
+            return dict(self.errors)
+
 
 def health_samples(health: Health, fresh: bool) -> Iterator[Sample]:
     """The lines about one collector; `fresh` is False when its last cycle failed or is overdue."""
@@ -64,7 +69,7 @@ def health_samples(health: Health, fresh: bool) -> Iterator[Sample]:
         yield Sample(m.COLLECT_LAST_SUCCESS, key, health.last_success_s)
     if health.duration_s is not None:
         yield Sample(m.COLLECT_DURATION, key, health.duration_s)
-    for reason, count in sorted(health.errors.items()):
+    for reason, count in sorted(health.counts().items()):
         yield Sample(m.COLLECT_ERRORS, (*key, reason), float(count))
 
 

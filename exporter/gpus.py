@@ -36,8 +36,7 @@ def place_gpus(
     if len(reasons) == 1 and len(snapshot.unidentified) == len(unasked):
         reason = next(iter(reasons))
     return tuple(
-        asked[identity.uuid] if identity.uuid in asked else GpuReading(identity, reason)
-        for identity in inventory
+        asked[identity.uuid] if identity.uuid in asked else GpuReading(identity, reason) for identity in inventory
     )
 
 

@@ -27,12 +27,15 @@ class Inventory:
         path: JSON file to keep it in, or None to remember only while the process lives.
 
     Raises:
-        ConfigError: the file exists and cannot be read as an inventory.
+        ConfigError: the file exists and cannot be read as an inventory, or its folder does not.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
         self._by_slot: dict[str, Identity] = {}
+        self._unwritten = False
+        if path is not None and not path.parent.is_dir():
+            raise ConfigError(f"inventory file {path}: there is no folder {path.parent}")
         if path is not None and path.exists():
             try:
                 document = json.loads(path.read_text(encoding="utf-8"))
@@ -53,18 +56,18 @@ class Inventory:
         """Takes in GPUs that answered; writes the file if anything changed.
 
         Raises:
-            OSError: the file could not be written; what was seen is remembered all the same.
+            OSError: the file could not be written; what was seen is remembered, and the next call tries again.
         """
         changed = dict(self._by_slot)
         for identity in seen:
             for slot in [s for s, known in changed.items() if known.uuid == identity.uuid]:
                 del changed[slot]
             changed[identity.slot] = identity
-        if changed == self._by_slot:
-            return
+        self._unwritten = self._unwritten or changed != self._by_slot
         self._by_slot = changed
-        if self._path is not None:
+        if self._unwritten and self._path is not None:
             self._write(self._path)
+        self._unwritten = False
 
     def _write(self, path: Path) -> None:
         """Replaces the file in one step, on disk before it counts."""

@@ -218,9 +218,7 @@ GPU_POWER_LIMIT = _gpu(
 GPU_TEMPERATURE = _gpu(
     "temperature_celsius", "gauge", "celsius", "Temperature by sensor.", "sensor", valid=(-40.0, 150.0)
 )
-GPU_CLOCK = _gpu(
-    "clock_hertz", "gauge", "hertz", "Present clock frequency by domain.", "domain", valid=(0.0, 20e9)
-)
+GPU_CLOCK = _gpu("clock_hertz", "gauge", "hertz", "Present clock frequency by domain.", "domain", valid=(0.0, 20e9))
 GPU_ENERGY = _gpu(
     "energy_joules_total",
     "counter",
@@ -260,9 +258,7 @@ GPU_XID_EVENTS = _gpu(
     "xid",
     "source",
 )
-GPU_XID_LAST = _gpu(
-    "xid_last_timestamp_seconds", "gauge", "seconds", "Unix time of the last event of this XID.", "xid"
-)
+GPU_XID_LAST = _gpu("xid_last_timestamp_seconds", "gauge", "seconds", "Unix time of the last event of this XID.", "xid")
 GPU_WORKLOAD_INFO = _gpu(
     "workload_info",
     "info",

@@ -152,11 +152,22 @@ Raw = float | Refused
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Where one raw number goes: family, labels after `uuid` and `slot`, factor to the family's unit."""
+    """Where one raw number goes.
+
+    Attributes:
+        family: its family.
+        labels: values of the labels after `uuid` and `slot`.
+        times, per: whole numbers that turn the driver's unit into the family's, so that 94 % is 0.94 exactly.
+    """
 
     family: Family
     labels: tuple[str, ...] = ()
-    scale: float = 1.0
+    times: int = 1
+    per: int = 1
+
+    def value(self, raw: float) -> float:
+        """The raw number in the unit of the family."""
+        return raw * self.times / self.per
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,10 +248,10 @@ def _ecc_sources() -> list[Source]:
 
 
 SOURCES: Final[tuple[Source, ...]] = (
-    Source(False, (Field(m.GPU_UTILIZATION, (), 0.01),), _utilization),
+    Source(False, (Field(m.GPU_UTILIZATION, (), per=100),), _utilization),
     Source(False, tuple(Field(m.GPU_MEMORY, (s,)) for s in ("used", "free", "reserved", "total")), _memory),
-    Source(False, (Field(m.GPU_POWER, (), 1e-3),), _number(pynvml.nvmlDeviceGetPowerUsage)),
-    Source(False, (Field(m.GPU_ENERGY, (), 1e-3),), _number(pynvml.nvmlDeviceGetTotalEnergyConsumption)),
+    Source(False, (Field(m.GPU_POWER, (), per=1000),), _number(pynvml.nvmlDeviceGetPowerUsage)),
+    Source(False, (Field(m.GPU_ENERGY, (), per=1000),), _number(pynvml.nvmlDeviceGetTotalEnergyConsumption)),
     Source(
         False,
         (Field(m.GPU_TEMPERATURE, ("gpu",)),),
@@ -249,22 +260,22 @@ SOURCES: Final[tuple[Source, ...]] = (
     Source(False, (Field(m.GPU_TEMPERATURE, ("memory",)),), _field_values(pynvml.NVML_FI_DEV_MEMORY_TEMP)),
     Source(
         False,
-        (Field(m.GPU_CLOCK, ("sm",), 1e6),),
+        (Field(m.GPU_CLOCK, ("sm",), times=1_000_000),),
         _number(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM),
     ),
     Source(
         False,
-        (Field(m.GPU_CLOCK, ("memory",), 1e6),),
+        (Field(m.GPU_CLOCK, ("memory",), times=1_000_000),),
         _number(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_MEM),
     ),
     Source(
         True,
-        (Field(m.GPU_POWER_LIMIT, ("enforced",), 1e-3),),
+        (Field(m.GPU_POWER_LIMIT, ("enforced",), per=1000),),
         _number(pynvml.nvmlDeviceGetEnforcedPowerLimit),
     ),
     Source(
         True,
-        (Field(m.GPU_POWER_LIMIT, ("default",), 1e-3),),
+        (Field(m.GPU_POWER_LIMIT, ("default",), per=1000),),
         _number(pynvml.nvmlDeviceGetPowerManagementDefaultLimit),
     ),
     *_ecc_sources(),

@@ -36,12 +36,12 @@ class Runner:
         self._stopping = threading.Event()
         self._first_cycle = {collector.name: threading.Event() for collector in self._collectors}
 
-    def start(self) -> None:
-        """Starts every collector's thread."""
+    def start(self, once: bool = False) -> None:
+        """Starts every collector's thread; with `once`, for a single cycle."""
         for collector in self._collectors:
             # A daemon: it may sit in a read that never returns, and must not keep the process alive.
-            thread = threading.Thread(target=self._run, args=(collector,), name=collector.name, daemon=True)
-            thread.start()
+            run = threading.Thread(target=self._run, args=(collector, once), name=collector.name, daemon=True)
+            run.start()
 
     def wait_first_cycle(self) -> None:
         """Waits until every collector has finished a cycle or missed its deadline."""
@@ -55,11 +55,14 @@ class Runner:
         for collector in self._collectors:
             collector.stop()
 
-    def _run(self, collector: Collector) -> None:
+    def _run(self, collector: Collector, once: bool) -> None:
         while not self._stopping.is_set():
             began_s = time.monotonic()
             self._cycle(collector, began_s)
             self._first_cycle[collector.name].set()
+            if once:
+                # The thread stays: a driver process ends with the thread that started it.
+                self._stopping.wait()
             self._stopping.wait(max(0.0, began_s + collector.period_s - time.monotonic()))
 
     def _cycle(self, collector: Collector, began_s: float) -> None:
@@ -74,8 +77,9 @@ class Runner:
                 self._tell(collector, str(exc))
         except Exception:  # the last line of defence: a defect in one collector must not end its thread
             succeeded = False
-            health.count("internal")
-            _log.exception("collector %s", collector.name)
+            if not self._stopping.is_set():  # while stopping, what it reads is closed under its feet
+                health.count("internal")
+                _log.exception("collector %s", collector.name)
         if succeeded:
             if not health.succeeded and health.finished_s is not None:
                 _log.info("collector %s works again", collector.name)

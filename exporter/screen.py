@@ -17,20 +17,20 @@ As floats the four INT64 values are one: 2^63.
 _TOO_LARGE: Final = 2.0**62
 
 
-def screen(raw: float, scale: float, family: Family) -> Reason | None:
+def screen(raw: float, value: float, family: Family) -> Reason | None:
     """Says why a raw number may not be served, or None if it may.
 
-    Blanks are judged in the driver's unit, the range in ours: `family.valid` holds `raw * scale`.
+    Blanks are judged in the driver's unit, the range in ours.
 
     Args:
         raw: the number as the driver gave it.
-        scale: factor from the driver's unit to the family's.
+        value: the same in the family's unit.
         family: where the value would stand.
     """
     if not math.isfinite(raw):
         return "out_of_range"
     if raw in BLANKS or raw >= _TOO_LARGE:
         return "blank"
-    if family.valid is not None and not family.valid[0] <= raw * scale <= family.valid[1]:
+    if family.valid is not None and not family.valid[0] <= value <= family.valid[1]:
         return "out_of_range"
     return None

@@ -21,6 +21,7 @@ from exporter.runner import Runner
 
 MAX_REQUESTS = 40
 _IDLE_S = 120.0
+_QUEUE_S = 5.0  # half of Prometheus's default scrape timeout
 _log = logging.getLogger(__name__)
 
 
@@ -95,7 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: Server
 
     def do_GET(self) -> None:
-        if not self.server.slots.acquire(blocking=False):
+        if not self.server.slots.acquire(timeout=_QUEUE_S):
             self._send(text(503, f"more than {MAX_REQUESTS} requests at a time"))
             return
         try:

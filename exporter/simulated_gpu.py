@@ -79,9 +79,7 @@ class GpuTimeline:
         rng: seeded for this GPU alone.
     """
 
-    def __init__(
-        self, scenario: Scenario, node: str, index: int, allocated: bool, rng: random.Random
-    ) -> None:
+    def __init__(self, scenario: Scenario, node: str, index: int, allocated: bool, rng: random.Random) -> None:
         self.repeat_s = scenario.repeat_s
         self.allocated = allocated
         self.segments = _tile(scenario, node, index, "job" if allocated else "idle")
@@ -143,10 +141,7 @@ class GpuTimeline:
         swing_s = sum(
             weight
             * (period_s / (2 * math.pi))
-            * (
-                math.cos(2 * math.pi * from_s / period_s + phase)
-                - math.cos(2 * math.pi * to_s / period_s + phase)
-            )
+            * (math.cos(2 * math.pi * from_s / period_s + phase) - math.cos(2 * math.pi * to_s / period_s + phase))
             for (period_s, weight), phase in zip(_PERIODS_S, self.phases, strict=True)
         )
         return self.spread * (level.watts * (to_s - from_s) + level.swing_watts * swing_s)

@@ -102,9 +102,7 @@ class Survey:
     def _read(self, device: _Device, slow: bool, static: bool, dropped: list[Reason]) -> GpuReading:
         try:
             self._refresh(device, static)
-            outcomes = [
-                self._outcome(device, position, slow, dropped) for position in range(len(nvml.SOURCES))
-            ]
+            outcomes = [self._outcome(device, position, slow, dropped) for position in range(len(nvml.SOURCES))]
         except _Gone as gone:
             device.kept.clear()  # after a reset, nothing known from before holds
             return GpuReading(device.identity, gone.reason)
@@ -150,9 +148,10 @@ def _ask(source: nvml.Source, handle: Any, dropped: list[Reason]) -> _Outcome:
         if isinstance(raw, nvml.Refused):
             outcome.refusals.append((into, nvml.reason_of(raw)))
             continue
-        bad = screen(raw, into.scale, into.family)
+        value = into.value(raw)
+        bad = screen(raw, value, into.family)
         if bad is None:
-            outcome.values.append(Value(into.family.name, into.labels, raw * into.scale))
+            outcome.values.append(Value(into.family.name, into.labels, value))
         else:
             dropped.append(bad)
             outcome.refusals.append((into, bad))

@@ -14,6 +14,7 @@ from exporter.gpus import count_samples, gpu_samples, place_gpus, worker_samples
 from exporter.readings import NVML_NEVER_ANSWERED, NVML_SUCCESS, NvmlSnapshot, Sample
 
 _MAX_BACKOFF_S = 30.0
+_MAX_RECYCLE_S = 600.0
 _log = logging.getLogger(__name__)
 
 
@@ -25,7 +26,7 @@ class NvmlCollector(Collector):
     """
 
     name = "nvml"
-    reasons = ("blank", "driver", "lost", "out_of_range", "timeout", "worker")
+    reasons = ("blank", "driver", "out_of_range", "timeout", "worker")
 
     def __init__(self, settings: Settings, node: NodeState) -> None:
         super().__init__(settings, node)
@@ -40,6 +41,7 @@ class NvmlCollector(Collector):
         self._silent_since_s: float | None = None  # monotonic time of the first request without an answer
         self._retry_at_s = 0.0
         self._failures = 0
+        self._recycle_after_s = settings.recycle_after_s
         self._snapshot: NvmlSnapshot | None = None
         self._code = NVML_NEVER_ANSWERED
 
@@ -63,9 +65,6 @@ class NvmlCollector(Collector):
             self.node.inventory.update(gpu.identity for gpu in snapshot.gpus if gpu.down is None)
         except OSError as exc:
             _log.warning("inventory not written: %s", exc)
-        for gpu in snapshot.gpus:
-            if gpu.down is not None:
-                self.health.count("lost")
         self._recycle_if_short(snapshot)
 
     def _ask(self) -> NvmlSnapshot:
@@ -141,9 +140,14 @@ class NvmlCollector(Collector):
         self._retry_at_s = time.monotonic() + delay_s - self.period_s / 2
 
     def _recycle_if_short(self, snapshot: NvmlSnapshot) -> None:
-        """Starts the process anew when a GPU is missing: one that came back needs a new initialisation."""
-        short = any(gpu.down for gpu in snapshot.gpus) or bool(snapshot.unidentified)
-        if short and time.monotonic() - self._child_started_s >= self.settings.recycle_after_s:
+        """Starts the process anew when a GPU is missing: one that came back needs a new initialisation.
+
+        Ever more rarely, since an initialisation can take seconds in which nothing is read.
+        """
+        if not snapshot.unidentified and all(gpu.down is None for gpu in snapshot.gpus):
+            self._recycle_after_s = self.settings.recycle_after_s
+        elif time.monotonic() - self._child_started_s >= self._recycle_after_s:
+            self._recycle_after_s = min(_MAX_RECYCLE_S, self._recycle_after_s * 2)
             self._drop_child()
 
     def stuck_s(self, now_s: float) -> float:

@@ -1,0 +1,45 @@
+"""Fixtures: the driver library, scripted drivers, serving exporters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.exporter.fake_nvml.script import FakeDriver
+from tests.exporter.harness import FAST, Exporter, build_library, environment
+
+StartExporter = Callable[..., Exporter]
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with the fake driver library."""
+    return build_library(tmp_path_factory.mktemp("fake_nvml"))
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> FakeDriver:
+    """A scripted driver with two healthy GPUs."""
+    return FakeDriver(tmp_path / "driver_state", gpus=2)
+
+
+@pytest.fixture
+def env(library: Path, driver: FakeDriver) -> dict[str, str]:
+    """Environment in which the exporter finds the scripted driver."""
+    return environment(library, driver.path)
+
+
+@pytest.fixture
+def start(env: dict[str, str]) -> Iterator[StartExporter]:
+    """Starts exporters with fast cycles over the scripted driver; ends them after the test."""
+    running: list[Exporter] = []
+
+    def run(*options: str) -> Exporter:
+        running.append(Exporter((*FAST, *options), env))
+        return running[-1]
+
+    yield run
+    for exporter in running:
+        exporter.stop()

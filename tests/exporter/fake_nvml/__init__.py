@@ -1,0 +1,1 @@
+"""A driver library for tests, and the hand that scripts it."""

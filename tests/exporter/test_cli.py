@@ -1,0 +1,142 @@
+"""The command line: bad input is one line and 2, an asked-for end is 0, and nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from exporter import __version__
+from tests.exporter.conftest import StartExporter
+from tests.exporter.fake_nvml.script import FakeDriver
+from tests.exporter.harness import Page, environment, run_exporter
+
+BARE = environment(None, None)
+
+
+def one_line(stderr: str) -> str:
+    """The single line of an error message."""
+    assert stderr.count("\n") == 1, stderr
+    return stderr.rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        (["--web.listen-address=nowhere"], "'nowhere' is not HOST:PORT"),
+        (["--web.listen-address=127.0.0.1:99999"], "is not HOST:PORT"),
+        (["--web.listen-address=::1:9844"], "brackets"),
+        (["--web.listen-address=host.invalid:9844"], "cannot listen on host.invalid:9844"),
+        (["--web.telemetry-path=metrics"], "must begin with /"),
+        (["--collector.nvml.interval=0.005"], "not between 1 and 3600 seconds"),
+        (["--collector.nvml.interval=soon"], "invalid number of seconds value: 'soon'"),
+        (["--no-collector.nothing"], "unrecognized arguments"),
+        (["--log.level=loud"], "invalid choice"),
+        (["--simulate=/nonexistent.json"], "/nonexistent.json"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(options: list[str], part: str) -> None:
+    ran = run_exporter(*options, env=BARE)
+    assert ran.returncode == 2
+    assert part in one_line(ran.stderr)
+
+
+def test_a_broken_inventory_file_is_one_line_and_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "inventory.json"
+    path.write_text("{")
+    ran = run_exporter("--once", f"--path.inventory={path}", env=BARE)
+    assert ran.returncode == 2
+    assert f"inventory file {path}" in one_line(ran.stderr)
+    assert path.read_text() == "{"
+
+
+def test_a_port_in_use_is_one_line_and_exit_code_2() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        ran = run_exporter(f"--web.listen-address={address}", env=BARE)
+    assert ran.returncode == 2
+    assert one_line(ran.stderr) == (f"gpu-minutes-exporter: cannot listen on {address}: address already in use")
+
+
+def test_version() -> None:
+    ran = run_exporter("--version", env=BARE)
+    assert (ran.returncode, ran.stdout) == (0, f"gpu-minutes-exporter {__version__}\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_asked_for_end_is_clean(start: StartExporter, number: signal.Signals) -> None:
+    exporter = start()
+    exporter.wait(lambda page: page.find("gpu_up"))
+    children = exporter.children()
+    assert len(children) == 2
+    assert exporter.stop(number) == 0
+    assert "Traceback" not in "".join(exporter.log)
+    assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
+
+
+def test_it_ends_cleanly_while_the_driver_hangs(start: StartExporter, driver: FakeDriver) -> None:
+    exporter = start()
+    exporter.wait(lambda page: page.find("gpu_up"))
+    driver.gpu(0).hang("power")
+    exporter.wait(lambda page: page.value("nvml_worker_stuck") == 1)
+    began_s = time.monotonic()
+    assert exporter.stop() == 0
+    assert time.monotonic() - began_s < 5
+
+
+def _gone(pid: int) -> bool:
+    """Ended, or ended and not yet collected by whoever adopted it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_children_go_with_a_parent_that_is_killed(start: StartExporter) -> None:
+    exporter = start()
+    exporter.wait(lambda page: page.find("gpu_up"))
+    children = exporter.children()
+    os.kill(exporter.process.pid, signal.SIGKILL)
+    exporter.process.wait(10)
+    end_s = time.monotonic() + 5
+    while not all(map(_gone, children)) and time.monotonic() < end_s:
+        time.sleep(0.05)
+    assert all(map(_gone, children))
+
+
+def test_a_collector_can_be_left_out(env: dict[str, str]) -> None:
+    page = Page(run_exporter("--once", "--no-collector.xid", "--no-collector.psi", env=env).stdout)
+    names = {dict(key)["collector"] for key in page.find("collect_success")}
+    assert names == {"host", "job", "nvml"}
+    assert not page.find("gpu_xid_events_total")
+    assert not page.find("node_pressure_stall_seconds_total")
+
+
+def test_the_base_install_is_enough_and_the_parent_never_touches_the_driver(env: dict[str, str]) -> None:
+    code = (
+        "import json, sys; from exporter.cli import main; main(['--once']); "
+        "maps = open('/proc/self/maps').read(); "
+        "print('\\n@' + json.dumps([sorted(sys.modules), 'nvidia-ml' in maps]))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    modules, mapped = json.loads(ran.stdout.rsplit("\n@", 1)[1])
+    tops = {name.split(".")[0] for name in modules}
+    # What the interpreter itself loads at its start, the hooks of editable installs among it.
+    bare = subprocess.run(
+        [sys.executable, "-c", "import sys; print(' '.join(sys.modules))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    tops.discard("__mp_main__")  # multiprocessing's other name for __main__
+    own = tops - set(sys.stdlib_module_names) - {name.split(".")[0] for name in bare.stdout.split()}
+    assert own == {"exporter", "prometheus_client"}
+    assert mapped is False
+    assert 'gpuminutes_gpu_up{slot="0000:19:00"' in ran.stdout
