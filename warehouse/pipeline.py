@@ -31,6 +31,9 @@ from warehouse.store.revisions import Revision
 
 Span = tuple[int, int | None]
 
+# A change of this many entries moves the planner's statistics; the database's own daemon takes a minute to notice.
+_ANALYSE_ROWS = 1_000
+
 
 @dataclass(frozen=True, slots=True)
 class Act:
@@ -236,6 +239,8 @@ def _finish(
         b"",
     )
     revisions.add(connection, revision, closed, opened)
+    if len(opened) + len(closed) >= _ANALYSE_ROWS:
+        revisions.analyse(connection)
     return Done(rev, True, closed=len(closed), opened=len(opened), horizon_ms=horizon)
 
 

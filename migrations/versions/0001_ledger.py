@@ -210,11 +210,11 @@ create table rate (
 
 # The driver reads a lone % as a placeholder.
 FUNCTIONS = """
-create function slot_count(slots int4multirange) returns bigint language sql immutable strict parallel safe as
+create function slot_count(slots int4multirange) returns bigint language sql immutable parallel safe as
   $$ select coalesce(sum(upper(r) - lower(r)), 0)::bigint from unnest(slots) as r $$;
-create function ms_of(moment timestamptz) returns bigint language sql immutable strict parallel safe as
+create function ms_of(moment timestamptz) returns bigint language sql immutable parallel safe as
   $$ select (extract(epoch from moment) * 1000)::bigint $$;
-create function span_ms(span tstzrange) returns bigint language sql immutable strict parallel safe as
+create function span_ms(span tstzrange) returns bigint language sql immutable parallel safe as
   $$ select case when isempty(span) then 0
        else (extract(epoch from upper(span) - lower(span)) * 1000)::bigint end $$;
 

@@ -6,10 +6,12 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Row, text
 
 from warehouse.model.entry import Entry
+from warehouse.model.time import from_datetime
 from warehouse.store.rows import instant, milliseconds
 
 # One writer per ledger; any number of readers.
@@ -44,10 +46,7 @@ def latest(connection: Connection, as_of: int | None = None) -> Revision | None:
     ).one_or_none()
     if row is None or (as_of is not None and row.rev != as_of):
         return None
-    return Revision(
-        row.rev, row.recorded_at, row.kind, row.author, row.engine, milliseconds(row.horizon), row.input_digest,
-        row.reason, row.chain,
-    )  # fmt: skip
+    return _revision(row)
 
 
 def add(connection: Connection, revision: Revision, closed: Iterable[Entry] = (), opened: Iterable[Entry] = ()) -> None:
@@ -77,7 +76,7 @@ def link(before: bytes, revision: Revision, closed: Iterable[Entry], opened: Ite
     """Gives the chain value: sha256 over the one before, the revision's own words and the entries that it changed."""
     digest = hashlib.sha256(before)
     words = (
-        revision.rev, int(revision.recorded_at.timestamp() * 1_000_000), revision.kind, revision.author,
+        revision.rev, from_datetime(revision.recorded_at), revision.kind, revision.author,
         revision.engine, revision.horizon_ms, revision.input_digest.hex(), revision.reason,
     )  # fmt: skip
     digest.update(repr(words).encode())
@@ -121,3 +120,22 @@ def wanted_horizon(connection: Connection, now_ms: int) -> int | None:
         {"now": instant(now_ms)},
     ).one()
     return now_ms if row.open else row.latest
+
+
+def analyse(connection: Connection) -> None:
+    """Tells the planner what a large change did: without it, the first questions after an import take seconds."""
+    connection.execute(
+        text("analyze place, gpu, tenure, evidence, allocation, incident_evidence, incident_cause, ledger_entry")
+    )
+
+
+def every(connection: Connection) -> list[Revision]:
+    """Gives all revisions, oldest first."""
+    return [_revision(row) for row in connection.execute(text("select * from revision order by rev"))]
+
+
+def _revision(row: Row[Any]) -> Revision:
+    return Revision(
+        row.rev, row.recorded_at, row.kind, row.author, row.engine, milliseconds(row.horizon), row.input_digest,
+        row.reason, row.chain,
+    )  # fmt: skip

@@ -1,0 +1,95 @@
+"""Fixtures that all tests share: one server per kind and session, one fresh database per test."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from tests.servers import debian_postgres
+from warehouse.config import Config
+from warehouse.store import connect
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def embedded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The embedded PostgreSQL; gives its address with a place for the database name."""
+    config = Config(tmp_path_factory.mktemp("home"), None, None)
+    engine = connect.open_engine(config)
+    url = engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
+    yield url.replace("/postgres?", "/{}?")
+    connect.stop_embedded(config)
+
+
+@pytest.fixture(scope="session")
+def debian_server() -> Iterator[str]:
+    """The distribution's PostgreSQL; gives its address with a place for the database name."""
+    with debian_postgres() as url:
+        yield url
+
+
+def _fresh_database(server: str) -> str:
+    name = f"t{os.getpid()}_{next(_numbers)}"
+    admin = create_engine(
+        server.format("postgres").replace("postgresql:", "postgresql+psycopg:"), isolation_level="AUTOCOMMIT"
+    )
+    with admin.connect() as connection:
+        connection.execute(text(f"create database {name}"))
+    admin.dispose()
+    return server.format(name)
+
+
+@pytest.fixture
+def database_url(embedded_server: str) -> str:
+    """A fresh, empty database on the embedded server."""
+    return _fresh_database(embedded_server)
+
+
+@pytest.fixture(params=["embedded", "debian"])
+def any_database_url(request: pytest.FixtureRequest) -> str:
+    """A fresh, empty database on each kind of server in turn."""
+    return _fresh_database(request.getfixturevalue(f"{request.param}_server"))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+
+Cli = Callable[..., Answer]
+
+
+def run_cli(url: str, *arguments: object, cwd: Path | None = None, stdin: bytes | None = None) -> Answer:
+    """Runs the command as a user would, in a process of its own, on one database."""
+    result = subprocess.run(
+        [sys.executable, "-c", "from warehouse.cli import main; main()", *map(str, arguments)],
+        capture_output=True,
+        cwd=cwd,
+        input=stdin,
+        env=os.environ | {"GPU_MINUTES_DATABASE_URL": url, "PYTHONWARNINGS": "default"},
+        timeout=240,
+    )
+    return Answer(result.returncode, result.stdout.decode(), result.stderr.decode())
+
+
+@pytest.fixture
+def cli(database_url: str, tmp_path: Path) -> Cli:
+    """The command line on a fresh database of the embedded server, in a fresh folder."""
+
+    def call(*arguments: object, stdin: bytes | None = None) -> Answer:
+        return run_cli(database_url, *arguments, cwd=tmp_path, stdin=stdin)
+
+    return call

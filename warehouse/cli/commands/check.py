@@ -1,0 +1,33 @@
+"""gpu-minutes check: prove the laws on the live database."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from warehouse.cli import edge, tables
+from warehouse.views import check
+
+
+@click.command("check")
+@edge.reading_options
+def COMMAND(form: str, as_of: int | None) -> int:
+    """Proves conservation, one state per instant, nothing invented and append-only history; exit 1 if one is broken."""
+    with edge.reading(as_of) as (connection, revision):
+        proofs = check.check(connection, revision)
+        booked = check.booked_until(connection, revision)
+    columns = ["law", "name", "result", "what was compared, or where it breaks"]
+    rows = [[p.number, p.law, "holds" if p.holds else "BROKEN", p.said] for p in proofs]
+    broken = [p for p in proofs if not p.holds]
+    document = {
+        "revision": revision.rev,
+        "booked": booked,
+        "holds": not broken,
+        "laws": [asdict(proof) for proof in proofs],
+    }
+    text = tables.table(columns, rows) + f"\nrevision {revision.rev}, {booked}"
+    edge.show(form, document, columns, rows, text)
+    for proof in broken:
+        click.echo(f"gpu-minutes: law {proof.number} is broken, {proof.law}: {proof.said}", err=True)
+    return 1 if broken else 0
