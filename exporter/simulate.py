@@ -13,8 +13,12 @@ import random
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from exporter import __version__
 from exporter.collector import Health, health_samples
@@ -52,6 +56,14 @@ class _Node:
     gpus: tuple[Identity, ...]
     timelines: tuple[GpuTimeline, ...]
     stall_rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What node_exporter says of a node: Unix time of its boot, mean number of running processes of a minute."""
+
+    boot_time_s: float
+    load1: float
 
 
 class Fleet:
@@ -116,6 +128,27 @@ class Fleet:
             return None
         return list(self._samples(node, at_s))
 
+    def host(self, name: str, at_s: float) -> Host | None:
+        """The second witness of a node.
+
+        Args:
+            name: a node of the scenario.
+            at_s: seconds since the start.
+
+        Returns:
+            None while the node is down.
+        """
+        node = self._nodes[name]
+        if node.timelines[0].mode(at_s) == "node_down":
+            return None
+        boots, boot_s = node.timelines[0].resets("node_down", at_s)
+        # Before its first fault a node has been up for a while: hours, the same ones on every page.
+        before_s = 0.0 if boots else random.Random(f"{self._scenario.seed}/{name}/boot").uniform(3_600.0, 360_000.0)
+        # One process a GPU where a job runs; a wave of a minute, so that the reading moves.
+        busy = float(len(node.gpus)) if node.job is not None else 0.1
+        load1 = busy * (1.0 + 0.1 * math.sin(2 * math.pi * at_s / 60.0))
+        return Host(round(self._started_s + boot_s - before_s), round(load1, 2))
+
     def _samples(self, node: _Node, at_s: float) -> Iterator[Sample]:
         boots, boot_s = node.timelines[0].resets("node_down", at_s)
         yield exporter_sample("simulated")
@@ -167,6 +200,17 @@ def _stall_us(rate: float, up_s: float) -> dict[tuple[str, str], float]:
     return found
 
 
+class _HostPage(Collector):
+    """A host in the shape that prometheus_client's writer wants; names and help texts are node_exporter's own."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def collect(self) -> Iterable[Metric]:
+        yield GaugeMetricFamily("node_boot_time_seconds", "Node boot time, in unixtime.", self._host.boot_time_s)
+        yield GaugeMetricFamily("node_load1", "1m load average.", self._host.load1)
+
+
 class FleetApp(App):
     """Serves every node of a fleet from one process.
 
@@ -187,35 +231,51 @@ class FleetApp(App):
         self._fleet = Fleet(scenario, wall())
         self._path_by_node = {name: f"/node/{name}/metrics" for name in self._fleet.names}
         self._node_by_path = {path: name for name, path in self._path_by_node.items()}
+        self._host_path_by_node = {name: f"/node/{name}/host" for name in self._fleet.names}
+        self._node_by_host_path = {path: name for name, path in self._host_path_by_node.items()}
 
     def respond(self, path: str, headers: Mapping[str, str]) -> Response | None:
-        """A node's page (no answer at all while it is down), the target list, the landing page."""
-        name = self._node_by_path.get(path)
-        if name is not None:
-            samples = self._fleet.samples(name, self._clock() - self._began_s)
-            if samples is None:
-                return None
-            body, content_type = render(samples, headers.get("Accept") or "")
-            return Response(200, content_type, body)
+        """A node's pages (no answer at all while it is down), the target lists, the landing page."""
+        at_s = self._clock() - self._began_s
+        accept = headers.get("Accept") or ""
+        if path in self._node_by_path:
+            samples = self._fleet.samples(self._node_by_path[path], at_s)
+            return None if samples is None else _page(render(samples, accept))
+        if path in self._node_by_host_path:
+            host = self._fleet.host(self._node_by_host_path[path], at_s)
+            return None if host is None else _page(_render_host(host, accept))
         if path == "/targets":
-            return self._targets(headers.get("Host") or "")
+            return self._targets(headers.get("Host") or "", self._path_by_node)
+        if path == "/targets/host":
+            return self._targets(headers.get("Host") or "", self._host_path_by_node)
         if path in ("/-/healthy", "/-/ready"):
             return text(200, "ok")
         if path == "/":
-            links = {"/targets": "Targets for Prometheus http_sd", **_titles(self._path_by_node)}
+            links = {"/targets": "Targets for Prometheus http_sd", "/targets/host": "The same for the hosts' own pages"}
+            links |= _titles(self._path_by_node)
             lines = [f"Version {__version__}.", "SIMULATED: none of these nodes and GPUs exists."]
             return landing("GPU Minutes exporter: simulated fleet", lines, links)
         return text(404, "not found; nodes are at /node/NAME/metrics")
 
-    def _targets(self, host: str) -> Response:
+    def _targets(self, host: str, path_by_node: Mapping[str, str]) -> Response:
         """Prometheus HTTP service discovery, under the address by which it was asked for."""
         if not _HOST.fullmatch(host):
             return text(400, "the request names no host")
         groups = [
             {"targets": [host], "labels": {"__metrics_path__": path, "node": name}}
-            for name, path in self._path_by_node.items()
+            for name, path in path_by_node.items()
         ]
         return Response(200, "application/json", json.dumps(groups).encode())
+
+
+def _render_host(host: Host, accept: str) -> tuple[bytes, str]:
+    encoder, content_type = choose_encoder(accept)
+    return encoder(_HostPage(host)), content_type
+
+
+def _page(rendered: tuple[bytes, str]) -> Response:
+    body, content_type = rendered
+    return Response(200, content_type, body)
 
 
 def _titles(path_by_node: Mapping[str, str]) -> dict[str, str]:

@@ -163,6 +163,20 @@ def test_a_node_that_was_down_has_booted_anew(fleet: Fleet) -> None:
     assert max(s.value for s in after if s.family is m.NODE_PRESSURE_STALL) < 1
 
 
+def test_the_host_dies_with_the_node_and_with_nothing_else(fleet: Fleet) -> None:
+    for at_s in (90, 230, 390, 530):  # lost GPU, hang, heat, power cap
+        assert fleet.host("n1", at_s) is not None
+    assert fleet.host("n1", 600) is None
+    assert fleet.host("n1", 649) is None
+    assert fleet.host("n2", 620) is not None
+    before, after = fleet.host("n1", 590), fleet.host("n1", 660)
+    assert before is not None and after is not None
+    assert before.boot_time_s < START_S
+    assert after.boot_time_s == START_S + 650
+    idle = fleet.host("n3", 30)
+    assert idle is not None and idle.load1 < 1 < before.load1
+
+
 def test_faults_repeat(fleet: Fleet) -> None:
     assert by_slot(fleet.samples("n1", 900 * 40 + 90), m.GPU_UP) == [1, 1, 1, 0]
     assert by_slot(fleet.samples("n1", 900 * 40 + 90), m.GPU_XID_LAST, "79") == [START_S + 900 * 40 + 60]
@@ -255,6 +269,12 @@ def test_targets_name_the_address_by_which_they_were_asked_for(tmp_path: Path) -
         "labels": {"__metrics_path__": "/node/n1/metrics", "node": "n1"},
     }
     assert len(groups) == 3
+    hosts = app.respond("/targets/host", {"Host": "demo.example:9844"})
+    assert hosts is not None
+    assert json.loads(hosts.body)[0] == {
+        "targets": ["demo.example:9844"],
+        "labels": {"__metrics_path__": "/node/n1/host", "node": "n1"},
+    }
     refused = app.respond("/targets", {"Host": 'x"y'})
     assert refused is not None and refused.status == 400
 
@@ -273,15 +293,18 @@ def served(tmp_path: Path) -> Iterator[Exporter]:
 def test_one_process_serves_every_node(served: Exporter) -> None:
     for name in ("n1", "n2"):
         assert served.page(f"/node/{name}/metrics").labels("node_info")["hostname"] == name
-    with pytest.raises(http.client.RemoteDisconnected):
-        request(served.port, "/node/n3/metrics")
+    for page in ("metrics", "host"):
+        with pytest.raises(http.client.RemoteDisconnected):
+            request(served.port, f"/node/n3/{page}")
     assert request(served.port, "/node/n4/metrics")[0] == 404
     assert "SIMULATED" in request(served.port, "/")[2]
     promtool = shutil.which("promtool")
     assert promtool is not None, "promtool is missing: install it with `apt-get install prometheus`"
-    page = served.page("/node/n1/metrics").text
-    linted = subprocess.run([promtool, "check", "metrics"], input=page, capture_output=True, text=True)
-    assert (linted.returncode, linted.stdout + linted.stderr) == (0, "")
+    host = served.page("/node/n1/host")
+    assert set(host.families) == {"node_boot_time_seconds", "node_load1"}
+    for page in (served.page("/node/n1/metrics").text, host.text):
+        linted = subprocess.run([promtool, "check", "metrics"], input=page, capture_output=True, text=True)
+        assert (linted.returncode, linted.stdout + linted.stderr) == (0, "")
 
 
 def test_prometheus_discovers_every_node_and_sees_who_is_down(served: Exporter, tmp_path: Path) -> None:
