@@ -1,0 +1,1 @@
+"""Installed or owned, but not able to run for want of supply."""

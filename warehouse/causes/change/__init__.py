@@ -1,0 +1,1 @@
+"""Faults that a change brought in."""

@@ -1,0 +1,1 @@
+"""Faults of cooling, from a row's unit to one GPU."""

@@ -1,0 +1,1 @@
+"""Faults of links and switches, inside a node and between nodes."""

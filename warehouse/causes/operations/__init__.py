@@ -1,0 +1,1 @@
+"""What operators do on purpose, and the normal course of starting work."""

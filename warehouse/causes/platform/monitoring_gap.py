@@ -1,0 +1,45 @@
+"""Nobody was watching."""
+
+from warehouse.model.cause import Cause, Detector
+from warehouse.model.state import State
+
+CAUSE = Cause(
+    title="Nobody was watching",
+    rank=63,
+    state=State.UNKNOWN,
+    owner="platform",
+    signature=(
+        "The source of the metrics is itself silent: no exporter or Prometheus sample for 3 intervals, "
+        "or the exporter is dead while another source shows the node alive."
+    ),
+    duration="minutes to hours",
+    blast="whatever the gap covers",
+    source="our own judgement",
+    first_step=(
+        "Restart the exporter or Prometheus; the time stays unknown unless another source tells what happened."
+    ),
+    detectors=(
+        Detector(
+            key="exporter_silent",
+            version=1,
+            # Without a second witness the right side is empty, and one witness is no proof of down.
+            expr='up{job="gpu-minutes"} == 0 unless on (node) up{job="node"} == 0',
+            scope="node",
+            state=State.UNKNOWN,
+            min_duration_ms=30_000,
+            why="Only the exporter is silent: node_exporter answers, or there is none to ask.",
+        ),
+        Detector(
+            key="gpu_no_answer",
+            version=1,
+            expr=(
+                "gpuminutes_gpu_up == 0 and on (node, uuid, slot) "
+                'gpuminutes_gpu_down_reason{reason=~"timeout|unknown"} == 1'
+            ),
+            scope="gpu",
+            state=State.UNKNOWN,
+            min_duration_ms=30_000,
+            why="The driver gave no answer about this GPU, which proves neither up nor down.",
+        ),
+    ),
+)

@@ -1,0 +1,1 @@
+"""Faults and limits of electric power below the hall."""

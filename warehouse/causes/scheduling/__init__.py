@@ -1,0 +1,1 @@
+"""Time lost to placement and priority."""

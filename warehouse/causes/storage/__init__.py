@@ -1,0 +1,1 @@
+"""Faults and limits of what jobs read from and write to."""

@@ -1,0 +1,1 @@
+"""What a fault looks like; kept as evidence, never charged."""
