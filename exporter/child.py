@@ -66,6 +66,10 @@ class Child:
         except (EOFError, OSError) as exc:
             raise CollectError("worker", "the driver process has ended") from exc
 
+    def abandon(self) -> None:
+        """Closes the pipe and lets go of a process that does not answer: it ends when its call returns."""
+        self._pipe.close()
+
     def stop(self, grace_s: float = 2.0) -> bool:
         """Closes the pipe, asks the process to end, waits; gives True if it did.
 

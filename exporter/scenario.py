@@ -1,4 +1,15 @@
-"""The scenario file of the simulated fleet: what it may say, read and checked as a whole."""
+"""The scenario file of the simulated fleet: what it may say, read and checked as a whole.
+
+    {"nodes": ["node-01", "node-02"], "gpus_per_node": 8, "model": "NVIDIA H100 80GB HBM3 (simulated)",
+     "jobs": [{"job": "4711", "nodes": ["node-01"]}],
+     "faults": [{"at_s": 60, "duration_s": 120, "kind": "gpu_lost", "nodes": ["node-01"], "gpu": 3},
+                {"at_s": 300, "duration_s": 60, "kind": "hang", "nodes": ["node-01"]}],
+     "repeat_s": 900, "seed": 7}
+
+Only `nodes` is required. Times count from the start of the process; with `repeat_s` all faults come again in
+every period. Kinds: node_down (no answer; a new boot id afterwards), gpu_lost (needs `gpu`), hang (every node
+of the jobs on `nodes`), thermal and power_cap (`gpu`, or every GPU of the node).
+"""
 
 from __future__ import annotations
 

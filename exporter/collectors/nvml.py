@@ -18,6 +18,10 @@ _MAX_RECYCLE_S = 600.0
 _log = logging.getLogger(__name__)
 
 
+class _TooEarlyError(CollectError):
+    """There is no driver process and it is not yet time for the next one."""
+
+
 class NvmlCollector(Collector):
     """Asks the driver process for one snapshot per cycle, under a deadline.
 
@@ -69,17 +73,19 @@ class NvmlCollector(Collector):
 
     def _ask(self) -> NvmlSnapshot:
         """One request, one answer, under the deadline; raises `CollectError`."""
+        self._abandoned = [child for child in self._abandoned if child.alive()]
         try:
             if self._overdue:
                 self._await_late_answer()
-            now_s = time.monotonic()
-            child = self._living_child(now_s)
+            child = self._child or self._start_child()
             self._number += 1
-            self._asked_s = now_s
+            self._asked_s = time.monotonic()
             if self._silent_since_s is None:
-                self._silent_since_s = now_s
+                self._silent_since_s = self._asked_s
             child.send(self._number)
             answer = child.receive(self.deadline_s)
+        except _TooEarlyError:
+            raise
         except CollectError as exc:
             if exc.reason == "worker":
                 self._drop_child()
@@ -106,25 +112,26 @@ class NvmlCollector(Collector):
         if child.receive(self.deadline_s) is not None:
             self._overdue = False
             return
-        self._abandoned = [old for old in self._abandoned if old.alive()]
         if time.monotonic() - self._asked_s < self.settings.replace_after_s or self._abandoned:
             raise CollectError("timeout", "the driver does not answer")
         _log.warning("driver process %d does not answer; one replacement is started", child.pid)
+        child.abandon()
         self._abandoned.append(child)
         self._child, self._overdue = None, False
 
-    def _living_child(self, now_s: float) -> Child:
-        """The driver process, started if there is none and it is not too early."""
-        if self._child is None:
-            if now_s < self._retry_at_s:
-                reason: Reason = "driver" if self._code != NVML_SUCCESS else "worker"
-                raise CollectError(reason, "waiting before the driver process is started again")
-            options = (
-                f"--slow-interval={self.settings.slow_interval_s}",
-                f"--static-interval={self.settings.static_interval_s}",
-            )
-            self._child = Child("snapshots", options)
-            self._child_started_s = now_s
+    def _start_child(self) -> Child:
+        now_s = time.monotonic()
+        if now_s < self._retry_at_s:
+            reason: Reason = "driver" if self._code > NVML_SUCCESS else "worker"
+            raise _TooEarlyError(reason, "waiting before the driver process is started again")
+        if len(self._abandoned) > 1:
+            raise _TooEarlyError("timeout", "two driver processes hang; no third is started")
+        options = (
+            f"--slow-interval={self.settings.slow_interval_s}",
+            f"--static-interval={self.settings.static_interval_s}",
+        )
+        self._child = Child("snapshots", options)
+        self._child_started_s = now_s
         return self._child
 
     def _drop_child(self) -> None:

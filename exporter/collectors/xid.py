@@ -32,6 +32,7 @@ class XidCollector(Collector):
         self._counts = XidCounts("nvml")
         self._child: Child | None = None
         self._heard_s = 0.0
+        self._beating = False
         self._retry_at_s = 0.0
         self._backoff_s = 1.0
         self._why: Reason = "worker"
@@ -43,20 +44,21 @@ class XidCollector(Collector):
             if now_s < self._retry_at_s:
                 time.sleep(min(1.0, self._retry_at_s - now_s))
                 raise CollectError(self._why, "waiting before the event process is started again")
-            self._child, self._heard_s = Child("events"), now_s
+            self._child, self._heard_s, self._beating = Child("events"), now_s, False
         try:
-            beat = self._child.receive(1.0)
+            # The first beat proves that the driver started, so a cycle without it is no success.
+            beat = self._child.receive(1.0 if self._beating else self.deadline_s)
             while beat is not None:
                 self._take(beat)
                 beat = self._child.receive(0.0)
         except CollectError as exc:
             self._restart_later(exc.reason)
             raise
-        if time.monotonic() - self._heard_s > self.deadline_s:
+        if not self._beating or time.monotonic() - self._heard_s > self.deadline_s:
             raise CollectError("timeout", "the event process is silent")
 
     def _take(self, beat: XidBeat) -> None:
-        self._heard_s = time.monotonic()
+        self._heard_s, self._beating = time.monotonic(), True
         if beat.code != NVML_SUCCESS:
             raise CollectError("driver", f"NVML return code {beat.code}")
         self._backoff_s = 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import os
 import re
@@ -18,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 HERE = Path(__file__).parent
 PROC = HERE / "data" / "proc"
 PREFIX = "gpuminutes_"
-FAST = ("--collector.nvml.interval=1", "--collector.nvml.slow-interval=1", "--collector.nvml.deadline=0.5")
+FAST = ("--collector.nvml.interval=1", "--collector.nvml.slow-interval=1", "--collector.nvml.deadline=1")
 
 
 def build_library(folder: Path) -> Path:
@@ -141,8 +142,11 @@ class Exporter:
 
     def children(self) -> list[int]:
         """Process ids of its children."""
-        tasks = Path(f"/proc/{self.process.pid}/task")
-        return [int(pid) for task in tasks.iterdir() for pid in (task / "children").read_text().split()]
+        found: list[int] = []
+        for task in Path(f"/proc/{self.process.pid}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has just ended
+                found += map(int, (task / "children").read_text().split())
+        return sorted(found)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Sends a signal, waits for the end, gives the exit code."""

@@ -99,10 +99,16 @@ def _gone(pid: int) -> bool:
         return True
 
 
-def test_children_go_with_a_parent_that_is_killed(start: StartExporter) -> None:
+@pytest.mark.parametrize("hung", [False, True], ids=["idle", "hung"])
+def test_children_go_with_a_parent_that_is_killed(start: StartExporter, driver: FakeDriver, hung: bool) -> None:
+    """Also those that sit in the driver and would not see the pipe close."""
     exporter = start()
     exporter.wait(lambda page: page.find("gpu_up"))
+    if hung:
+        driver.gpu(0).hang("power")
+        exporter.wait(lambda page: page.value("nvml_worker_stuck") == 1)
     children = exporter.children()
+    assert len(children) == 2
     os.kill(exporter.process.pid, signal.SIGKILL)
     exporter.process.wait(10)
     end_s = time.monotonic() + 5

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import time
 from pathlib import Path
 
 import pytest
 
+from exporter.collector import NodeState
+from exporter.collectors.nvml import NvmlCollector
+from exporter.config import Settings
+from exporter.inventory import Inventory
 from exporter.metrics import FAMILIES, WATCHED_XIDS
 from tests.exporter.conftest import StartExporter
 from tests.exporter.fake_nvml import script
@@ -43,7 +49,7 @@ def test_a_gpu_that_is_gone_costs_the_other_nothing(
     exporter = start()
     exporter.wait(both_up)
     driver.gpu(1).every_return = code
-    page = exporter.wait(lambda p: p.find("gpu_up", uuid=driver.uuid(1)) and not both_up(p))
+    page = exporter.wait(lambda p: p.find("gpu_down_reason", uuid=driver.uuid(1)) and p.find("gpus_visible"))
     assert page.value("gpu_up", uuid=driver.uuid(1)) == 0
     assert page.labels("gpu_down_reason", uuid=driver.uuid(1))["reason"] == reason
     assert readings(page, driver.uuid(1)) == set()
@@ -61,9 +67,40 @@ def test_one_reading_that_says_lost_takes_the_whole_gpu_down(start: StartExporte
     exporter = start()
     exporter.wait(both_up)
     driver.gpu(0).returns_for("power", script.GPU_IS_LOST)
-    page = exporter.wait(lambda p: not both_up(p))
-    assert page.labels("gpu_down_reason", uuid=driver.uuid(0))["reason"] == "lost"
+    page = exporter.wait(lambda p: p.find("gpu_down_reason", uuid=driver.uuid(0), reason="lost"))
     assert readings(page, driver.uuid(0)) == set()
+
+
+def test_after_a_reset_nothing_known_from_before_holds(start: StartExporter, driver: FakeDriver) -> None:
+    driver.gpu(0).ecc_off()
+    exporter = start()
+    page = exporter.wait(both_up)
+    assert page.reasons(driver.uuid(0)) == {"gpu_ecc_errors_total": "not_supported"}
+    driver.gpu(0).every_return = script.RESET_REQUIRED
+    exporter.wait(lambda p: not both_up(p))
+    driver.gpu(0).returns_for("ecc_total", 0)
+    driver.gpu(0).returns_for("ecc_location", 0)
+    driver.gpu(0).every_return = 0
+    page = exporter.wait(both_up)
+    assert readings(page, driver.uuid(0)) == set(READINGS)
+
+
+def test_a_snapshot_that_is_not_fresh_serves_no_readings(
+    driver: FakeDriver, env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LD_LIBRARY_PATH", "FAKE_NVML_STATE"):
+        monkeypatch.setenv(name, env[name])
+    collector = NvmlCollector(Settings(), NodeState(Inventory()))
+    try:
+        collector.cycle()
+        collector.health.finished_s = now_s = time.monotonic()
+        fresh = {sample.family.field for sample in collector.samples(True, now_s)}
+        stale = {sample.family.field for sample in collector.samples(False, now_s)}
+    finally:
+        collector.stop()
+    assert fresh >= set(READINGS)
+    assert not stale & set(READINGS)
+    assert {"gpu_up", "gpu_down_reason", "gpu_info", "gpus_expected"} <= stale
 
 
 def test_a_lost_gpu_survives_a_restart_and_a_shorter_count(
@@ -74,7 +111,7 @@ def test_a_lost_gpu_survives_a_restart_and_a_shorter_count(
     exporter.wait(both_up)
     assert exporter.stop() == 0
     driver.state.gpus = 1
-    page = start(keep).wait(lambda p: p.find("gpu_up"))
+    page = start(keep).wait(lambda p: p.find("gpus_visible"))
     assert page.value("gpu_up", uuid=driver.uuid(1)) == 0
     assert page.labels("gpu_down_reason", uuid=driver.uuid(1))["reason"] == "missing"
     assert (page.value("gpus_expected"), page.value("gpus_visible")) == (2, 1)
@@ -124,7 +161,7 @@ def test_a_stuck_process_gets_one_replacement_and_no_more(start: StartExporter, 
     assert len(exporter.children()) == 2
     assert exporter.page().value("nvml_worker_stuck") == 1
     driver.gpu(0).hang("uuid", on=False)
-    exporter.wait(both_up)
+    exporter.wait(lambda p: both_up(p) and len(exporter.children()) == 1)
 
 
 def test_a_process_that_misses_a_gpu_is_started_anew(start: StartExporter, driver: FakeDriver) -> None:
@@ -163,6 +200,31 @@ def test_a_driver_that_does_not_start_says_why_and_is_picked_up_later(
     exporter.wait(both_up)
 
 
+def test_a_driver_library_that_crashes_is_tried_again_until_it_works(start: StartExporter, driver: FakeDriver) -> None:
+    driver.state.init_aborts = 1
+    exporter = start()
+    page = exporter.wait(lambda p: p.value("collect_errors_total", collector="nvml", reason="worker") >= 3)
+    assert page.value("nvml_return_code") == -1
+    assert page.value("nvml_worker_stuck") == 0
+    assert not page.find("gpu_up")
+    driver.state.init_aborts = 0
+    exporter.wait(both_up)
+
+
+def test_a_driver_process_that_ends_is_replaced_in_the_next_cycles(start: StartExporter, driver: FakeDriver) -> None:
+    exporter = start()
+    exporter.wait(both_up)
+    for child in exporter.children():
+        os.kill(child, signal.SIGTERM)
+    page = exporter.wait(lambda p: p.value("collect_errors_total", collector="nvml", reason="worker") >= 1)
+    exporter.wait(both_up)
+    driver.raise_xid(0, 48)
+    page = exporter.wait(lambda p: p.value("collect_success", collector="xid") == 1)
+    driver.raise_xid(0, 48)
+    page = exporter.wait(lambda p: p.value("gpu_xid_events_total", uuid=driver.uuid(0), xid="48") >= 1)
+    assert page.value("gpu_up", uuid=driver.uuid(0)) == 1
+
+
 def test_a_driver_that_goes_away_is_evidence_of_down(start: StartExporter, driver: FakeDriver) -> None:
     exporter = start()
     exporter.wait(both_up)
@@ -172,12 +234,19 @@ def test_a_driver_that_goes_away_is_evidence_of_down(start: StartExporter, drive
     assert len(page.find("gpu_down_reason")) == 2
 
 
-@pytest.mark.parametrize("function", script.READINGS)
-@pytest.mark.parametrize("code", [script.NOT_SUPPORTED, script.NO_PERMISSION])
-def test_any_one_function_may_be_refused(driver: FakeDriver, env: dict[str, str], function: str, code: int) -> None:
+@pytest.mark.parametrize(
+    ("function", "code", "reason"),
+    [
+        *((function, script.NOT_SUPPORTED, "not_supported") for function in script.READINGS),
+        ("power", script.NO_PERMISSION, "no_permission"),
+        ("clock", script.UNKNOWN, "unknown"),
+    ],
+)
+def test_any_one_function_may_be_refused(
+    driver: FakeDriver, env: dict[str, str], function: str, code: int, reason: str
+) -> None:
     driver.gpu(0).returns_for(function, code)
     page = Page(run_exporter("--once", env=env).stdout)
-    reason = {script.NOT_SUPPORTED: "not_supported", script.NO_PERMISSION: "no_permission"}[code]
     assert both_up(page)
     why = page.reasons(driver.uuid(0))
     assert why and set(why.values()) == {reason}

@@ -36,7 +36,7 @@ struct gpu {
 struct state {
     uint32_t magic;
     int32_t init_return, count_return;
-    uint32_t init_hangs, gpus, cuda, event_head, unused;
+    uint32_t init_hangs, gpus, cuda, event_head, init_aborts;
     struct { uint32_t gpu, xid; } events[EVENTS];
     char driver[80];
     struct gpu gpu[MAX_GPUS];
@@ -82,6 +82,7 @@ int nvmlInitWithFlags(unsigned flags) {
         state = at;
     }
     while (((volatile struct state *)state)->init_hangs) sleep_ms(10);
+    if (state->init_aborts) abort();
     return state->init_return;
 }
 int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }

@@ -107,7 +107,7 @@ class _State(ctypes.Structure):
         ("gpus", ctypes.c_uint32),
         ("cuda", ctypes.c_uint32),
         ("event_head", ctypes.c_uint32),
-        ("unused", ctypes.c_uint32),
+        ("init_aborts", ctypes.c_uint32),
         ("events", _Event * _EVENTS),
         ("driver", ctypes.c_char * 80),
         ("gpu", Gpu * MAX_GPUS),
