@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +17,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from tests.servers import debian_postgres
+from warehouse.cli import run
 from warehouse.config import Config
 from warehouse.store import connect
 
@@ -21,13 +25,15 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
-def embedded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def embedded_server() -> Iterator[str]:
     """The embedded PostgreSQL; gives its address with a place for the database name."""
-    config = Config(tmp_path_factory.mktemp("home"), None, None)
-    engine = connect.open_engine(config)
-    url = engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
-    yield url.replace("/postgres?", "/{}?")
-    connect.stop_embedded(config)
+    # Not under pytest's own folder: its modes are reset by any other run, and the server is another user.
+    with tempfile.TemporaryDirectory(prefix="gm-embedded-") as home:
+        config = Config(Path(home), None, None)
+        engine = connect.open_engine(config)
+        url = engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
+        yield url.replace("/postgres?", "/{}?")
+        connect.stop_embedded(config)
 
 
 @pytest.fixture(scope="session")
@@ -86,10 +92,15 @@ def run_cli(url: str, *arguments: object, cwd: Path | None = None, stdin: bytes 
 
 
 @pytest.fixture
-def cli(database_url: str, tmp_path: Path) -> Cli:
-    """The command line on a fresh database of the embedded server, in a fresh folder."""
+def cli(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """The command line on a fresh database of the embedded server, in a fresh folder, inside this process."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GPU_MINUTES_DATABASE_URL", database_url)
 
-    def call(*arguments: object, stdin: bytes | None = None) -> Answer:
-        return run_cli(database_url, *arguments, cwd=tmp_path, stdin=stdin)
+    def call(*arguments: object) -> Answer:
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = run([str(argument) for argument in arguments])
+        return Answer(code, out.getvalue(), err.getvalue())
 
     return call

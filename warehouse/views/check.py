@@ -81,7 +81,9 @@ def _conservation(connection: Connection, revision: Revision) -> str | None:
         window = Window(max(day * MS_PER_DAY, span.start_ms), min((day + 1) * MS_PER_DAY, span.end_ms))
         installed = installed_gpu_ms(blocks, window)
         if booked.pop(day, 0) != installed:
-            return f"the day of {format_instant(window.start_ms)} has another area than its tenure of {installed} GPU-ms"
+            return (
+                f"the day of {format_instant(window.start_ms)} has another area than its tenure of {installed} GPU-ms"
+            )
     return f"{sum(booked.values())} GPU-ms booked outside the booked span" if booked else None
 
 
@@ -195,5 +197,3 @@ def booked_until(connection: Connection, revision: Revision) -> str:
     """Gives the booked span in words."""
     span = _span(connection, revision)
     return "nothing booked" if span is None else f"{format_instant(span.start_ms)} to {format_instant(span.end_ms)}"
-
-

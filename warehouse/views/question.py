@@ -35,9 +35,16 @@ class Question:
 
 
 def ask(
-    connection: Connection, revision: Revision, start_ms: int | None, end_ms: int | None, card: str | None = None
+    connection: Connection,
+    revision: Revision,
+    start_ms: int | None,
+    end_ms: int | None,
+    card: str | None = None,
+    now_ms: int | None = None,
 ) -> Question:
     """Settles a question; without times it is everything from the first commissioning to what is booked.
+
+    Where nothing is booked yet it reaches to `now_ms`: installed time of which nothing is known.
 
     Raises:
         BadInput: when the window is empty, nothing is booked, or the card is unknown or needs naming.
@@ -50,6 +57,8 @@ def ask(
     horizon = first if revision.horizon_ms is None else revision.horizon_ms
     last = horizon if None in ends else min(horizon, max(end for end in ends if end is not None))
     start = first if start_ms is None else start_ms
+    if last <= first and now_ms is not None:
+        last = now_ms
     end = last if end_ms is None else end_ms
     if end <= start:
         what = "--to is not after --from" if end_ms is not None else "nothing is booked in this window yet"

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from warehouse import views
+from warehouse import clock, views
 from warehouse.cli import edge, tables
 
 
@@ -34,7 +34,7 @@ def COMMAND(
     with edge.reading(as_of) as (connection, revision):
         zone = edge.site_zone(connection)
         times = edge.time_option(start, "--from", zone), edge.time_option(end, "--to", zone)
-        question = views.ask(connection, revision, *times, card)
+        question = views.ask(connection, revision, *times, card, clock.now_ms())
         found: list[dict[str, Any]] = views.incidents(connection, question)
     found = [
         i

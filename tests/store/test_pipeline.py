@@ -1,0 +1,261 @@
+"""The line through the real database: determinism, late data, revisions, and checks that see what they guard."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from sqlalchemy import Engine, text
+
+from tests.ledger.oracle import winner
+from tests.store.ledgers import GPUS, NODES, NOW, START, act, at, entry_rows, held, said, take_in, tiling, with_fleet
+from warehouse import pipeline, views
+from warehouse.errors import BadInput
+from warehouse.ledger.claims import allocation_claims, evidence_claims, tenure_claims
+from warehouse.model.evidence import Allocation, Evidence
+from warehouse.model.state import PARTIAL, State
+from warehouse.model.time import MS_PER_DAY, MS_PER_HOUR, Window
+from warehouse.store import evidence, fleet, revisions
+from warehouse.store.scopes import Resolver
+from warehouse.views.check import check
+
+CAUSES = ["host/dram", "fabric/nic", "power/psu", None]
+
+
+def random_statements(seed: int) -> list[Evidence | Allocation]:
+    rng = random.Random(seed)
+    scopes = [
+        *NODES,
+        *(f"{node}/{index}" for node in NODES for index in range(GPUS)),
+        "rack:rack-a",
+        "hall:h",
+        "site:s",
+    ]
+    items: list[Evidence | Allocation] = []
+    for number in range(rng.randrange(5, 25)):
+        state = rng.choice([s for s in State if s is not State.STRANDED])
+        start = rng.randrange(0, 70)
+        end = None if rng.random() < 0.05 else start + rng.randrange(0, 30)
+        lost = rng.randrange(1, 1_000_001) if state in PARTIAL else None
+        cause = rng.choice(CAUSES) if state is State.DOWN else None
+        scope = "+".join(rng.sample(scopes, rng.randrange(1, 3)))
+        items.append(said(str(number), state, start, end, scope, lost_ppm=lost, cause=cause))
+    for number in range(rng.randrange(0, 4)):
+        start = rng.randrange(0, 60)
+        items.append(held(f"job-{number}", start, start + rng.randrange(1, 40), rng.choice(NODES)))
+    return items
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_stored_tiling_is_what_the_rules_say_at_every_instant(database_url: str, seed: int) -> None:
+    engine = with_fleet(database_url)
+    done = take_in(engine, *random_statements(seed))
+    horizon = done.horizon_ms
+    assert horizon is not None
+    stored = entry_rows(engine)
+    with engine.connect() as connection:
+        blocks = fleet.tenure_blocks(connection, done.rev)
+        everything = [
+            *tenure_claims(blocks, horizon),
+            *evidence_claims(evidence.in_window(connection, Window(0, 2 * NOW)), lambda e: (None, None), horizon),
+            *allocation_claims(evidence.allocations_in(connection, Window(0, 2 * NOW)), horizon),
+        ]
+        proofs = check(connection, revisions.latest(connection))  # type: ignore[arg-type]
+    assert all(proof.holds for proof in proofs), proofs
+    everything = [_numbered(claim) for claim in everything]
+    rng = random.Random(seed)
+    for _ in range(400):
+        slot = rng.choice([low + n for block in blocks for low, high in block.slots for n in range(high - low)])
+        instant = rng.randrange(START, min(horizon, at(120)))
+        expected = winner(everything, slot, instant)
+        (found,) = [e for e in stored if e[0] <= slot < e[1] and e[2] <= instant < e[3]]
+        assert expected is not None
+        assert found[4] == expected.state.value
+        assert found[5] == (None if expected.evidence_id is None else expected.key)
+
+
+def _numbered(claim: object) -> object:
+    """The oracle compares ids as numbers; allocations and tenure get one that ties with nothing."""
+    from dataclasses import replace
+
+    from warehouse.model.entry import Claim
+
+    assert isinstance(claim, Claim)
+    return claim if claim.evidence_id is not None else replace(claim, key="1000000")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_order_batching_and_duplication_gives_the_same_tiling(
+    database_url: str, embedded_server: str, seed: int
+) -> None:
+    from tests.conftest import _fresh_database
+
+    items = random_statements(100 + seed)
+    whole = with_fleet(database_url)
+    take_in(whole, *items)
+    parts = with_fleet(_fresh_database(embedded_server))
+    rng = random.Random(seed)
+    shuffled = items + rng.sample(items, len(items) // 2)
+    rng.shuffle(shuffled)
+    while shuffled:
+        size = rng.randrange(1, 6)
+        take_in(parts, *shuffled[:size], book=rng.random() < 0.7)
+        shuffled = shuffled[size:]
+    pipeline.book(parts, act("derive"))
+    assert tiling(parts) == tiling(whole)
+    with parts.connect() as connection:
+        proofs = check(connection, revisions.latest(connection))  # type: ignore[arg-type]
+    assert all(proof.holds for proof in proofs), proofs
+
+
+def test_deriving_twice_writes_nothing(database_url: str) -> None:
+    engine = with_fleet(database_url)
+    first = take_in(engine, said("1", State.DOWN, 1, 3, "a1", cause="host/dram"))
+    again = pipeline.book(engine, act("derive"))
+    assert (again.changed, again.rev) == (False, first.rev)
+
+
+def test_late_data_rewrites_only_its_day_and_the_old_revision_stays(database_url: str) -> None:
+    engine = with_fleet(database_url)
+    take_in(engine, said("1", State.DOWN, 1, 100, "a1", cause="host/dram"))
+    before = goodput(engine)
+    late = take_in(engine, said("2", State.MAINTENANCE, 24, 30, "b1"))
+    assert (late.closed, late.opened) == (1, 2)
+    assert goodput(engine, late.rev - 1) == before
+    assert goodput(engine) != before
+
+
+def goodput(engine: Engine, as_of: int | None = None, by: str = "state") -> dict[str, object]:
+    with engine.connect() as connection:
+        revision = revisions.latest(connection, as_of)
+        assert revision is not None
+        return views.goodput(connection, views.ask(connection, revision, START, START + 10 * MS_PER_DAY), by)
+
+
+def test_an_open_end_reaches_to_now_and_closing_it_revises(database_url: str) -> None:
+    engine = with_fleet(database_url)
+    opened = take_in(engine, said("1", State.DOWN, 0, None, "a1", cause="host/dram"))
+    assert opened.horizon_ms == NOW
+    assert rows(goodput(engine))["down"]["gpu_ms"] == GPUS * 10 * MS_PER_DAY
+    closed = take_in(engine, said("1", State.DOWN, 0, 24, "a1", cause="host/dram"))
+    assert len(closed.intake.superseded) == 1
+    assert rows(goodput(engine))["down"]["gpu_ms"] == GPUS * MS_PER_DAY
+    assert rows(goodput(engine, closed.rev - 1))["down"]["gpu_ms"] == GPUS * 10 * MS_PER_DAY
+    with pytest.raises(BadInput, match="stored with other content"):
+        take_in(engine, said("1", State.DOWN, 0, 48, "a1", cause="host/dram"))
+
+
+def rows(document: dict[str, object]) -> dict[str, dict[str, int]]:
+    found = document["rows"]
+    assert isinstance(found, list)
+    return {row["key"]: row for row in found}
+
+
+def test_time_behind_the_horizon_is_unknown_and_provisional(database_url: str) -> None:
+    engine = with_fleet(database_url)
+    take_in(engine, said("1", State.DOWN, 0, 24, "a1", cause="host/dram"))
+    answer = goodput(engine)
+    assert answer["provisional"] is True
+    assert rows(answer)["unknown"]["gpu_ms"] == 4 * GPUS * 10 * MS_PER_DAY - GPUS * MS_PER_DAY
+    for by in views.GROUPINGS:
+        grouped = goodput(engine, by=by)
+        assert sum(row["gpu_ms"] for row in rows(grouped).values()) == grouped["installed_gpu_ms"], by
+        assert grouped["classes"] == answer["classes"], by
+
+
+def test_partial_loss_splits_between_good_and_unplanned(database_url: str) -> None:
+    engine = with_fleet(database_url)
+    take_in(engine, held("j", 0, 24, "a1"), said("1", State.DEGRADED, 0, 24, "a1", lost_ppm=300_000))
+    answer = goodput(engine)
+    classes = answer["classes"]
+    assert isinstance(classes, dict)
+    whole = GPUS * MS_PER_DAY
+    assert (classes["good"], classes["unplanned"]) == (whole * 7 // 10, whole * 3 // 10)
+    assert answer["allocated_gpu_ms"] == whole
+    assert answer["goodput_of_allocated"] == "0.7000"
+    assert rows(answer)["degraded"]["lost_gpu_ms"] == whole * 3 // 10
+
+
+def test_allocated_time_is_only_presumed_productive(database_url: str) -> None:
+    engine = with_fleet(database_url)
+    take_in(engine, held("j", 0, 24, "a1+a2"), said("1", State.PRODUCTIVE, 0, 12, "a1"))
+    answer = goodput(engine)
+    # 24 h on eight GPUs less the twelve measured hours on four, of ten days of sixteen.
+    presumed = 2 * GPUS * MS_PER_DAY - GPUS * 12 * MS_PER_HOUR
+    assert answer["presumed_share"] == f"{presumed / (4 * GPUS * 10 * MS_PER_DAY):.4f}"
+    assert rows(goodput(engine, by="tenant"))["team-a"]["gpu_ms"] == 2 * GPUS * MS_PER_DAY
+    assert rows(goodput(engine, by="job"))["j"]["gpu_ms"] == 2 * GPUS * MS_PER_DAY
+
+
+def test_a_fault_inside_a_window_is_planned_and_its_overrun_is_not(database_url: str) -> None:
+    engine = with_fleet(database_url)
+    take_in(engine, said("w", State.MAINTENANCE, 2, 6, "a1"), said("1", State.DOWN, 4, 8, "a1"))
+    causes = rows(goodput(engine, by="cause"))
+    assert causes["operations/planned_maintenance"]["gpu_ms"] == GPUS * 4 * MS_PER_HOUR
+    assert causes["operations/unplanned_maintenance"]["gpu_ms"] == GPUS * 2 * MS_PER_HOUR
+
+
+def test_stranded_nodes_are_installed_and_never_lost_to_an_incident(database_url: str) -> None:
+    from tests.store.ledgers import open_engine
+    from warehouse.model.fleet import NodeSpec
+
+    engine = open_engine(database_url)
+    spec = NodeSpec("s", "h", "r", "x1", 8, "H100", START, START + MS_PER_DAY, stranded=True)
+    pipeline.load_fleet(engine, [spec], act("fleet"))
+    answer = goodput(engine)
+    assert rows(answer)["stranded"]["gpu_ms"] == answer["installed_gpu_ms"] == 8 * MS_PER_DAY
+    assert answer["classes"]["unused"] == 8 * MS_PER_DAY  # type: ignore[index]
+    with engine.connect() as connection:
+        proofs = check(connection, revisions.latest(connection))  # type: ignore[arg-type]
+    assert all(proof.holds for proof in proofs), proofs
+
+
+def test_slots_are_given_in_blocks_and_racks_keep_room(database_url: str) -> None:
+    engine = with_fleet(database_url)
+    with engine.connect() as connection:
+        resolver = Resolver(connection)
+        assert [resolver.scope(node) for node in NODES] == [((0, 8),), ((8, 16),), ((16, 24),), ((24, 32),)]
+        assert resolver.scope("rack:rack-b") == ((16, 32),)
+        assert resolver.scope("b1/3+a1/0") == ((0, 1), (19, 20))
+        assert resolver.node("a2") == ((8, 12),)
+
+
+MUTATIONS = {
+    "conservation": "delete from ledger_entry where id = (select min(id) from ledger_entry where upper_inf(revs))",
+    "one state per instant": "insert into ledger_entry (slots, during, revs, state, lost_ppm, basis, rule) "
+    "select slots, during, revs, 'unknown', 0, 'none', 'silence' from ledger_entry where upper_inf(revs) limit 1",
+    "nothing is invented": "update ledger_entry set state = 'recovering' where state = 'down' and upper_inf(revs)",
+    "history is append-only": "update ledger_entry set cause = 'power/psu' where state = 'down' and upper_inf(revs)",
+}
+
+
+@pytest.mark.parametrize("law", MUTATIONS)
+def test_check_sees_a_broken_law(database_url: str, law: str) -> None:
+    engine = with_fleet(database_url)
+    take_in(engine, said("1", State.DOWN, 1, 3, "a1", cause="host/dram"))
+    with engine.begin() as connection:
+        connection.execute(text("set session_replication_role = 'replica'"))
+        connection.execute(text("alter table ledger_entry drop constraint ex_ledger_entry_one_state"))
+        connection.execute(text(MUTATIONS[law]))
+        connection.execute(
+            text(
+                "alter table ledger_entry add constraint ex_ledger_entry_one_state "
+                "exclude using gist (during with &&, slots with &&, revs with &&)"
+            )
+        ) if law != "one state per instant" else None
+    with engine.connect() as connection:
+        broken = {p.law for p in check(connection, revisions.latest(connection)) if not p.holds}  # type: ignore[arg-type]
+    assert law in broken
+
+
+def test_check_sees_a_dropped_constraint_and_a_dropped_guard(database_url: str) -> None:
+    engine = with_fleet(database_url)
+    with engine.begin() as connection:
+        connection.execute(text("alter table tenure drop constraint ex_tenure_one_gpu_per_slot"))
+        connection.execute(text("drop trigger no_truncate on rate"))
+    with engine.connect() as connection:
+        said_broken = {p.law: p.said for p in check(connection, revisions.latest(connection)) if not p.holds}  # type: ignore[arg-type]
+    assert said_broken == {
+        "one state per instant": "the constraint ex_tenure_one_gpu_per_slot is gone",
+        "history is append-only": "the guard of rate against TRUNCATE is gone",
+    }
