@@ -1,0 +1,26 @@
+# Every target is one small script in tools/.
+.PHONY: setup demo demo-clean test check bench soak docs
+
+setup: ## .venv with pinned, hashed dependencies; nothing when it is up to date
+	@tools/setup.sh
+
+demo: setup ## the whole stack on this machine
+	@tools/demo.sh
+
+demo-clean: setup ## ends the demo's processes and removes what it kept
+	@tools/demo_clean.sh
+
+test: setup ## all checks and all tests; installs the programs that they need
+	@tools/test.sh
+
+check: setup ## style, types and import contracts
+	@tools/check.sh
+
+bench: setup ## how fast each stage is
+	@.venv/bin/python -m benchmarks
+
+soak: setup ## hours under load
+	@tools/soak.sh
+
+docs: setup ## the generated pages
+	@tools/docs.sh

@@ -1,0 +1,47 @@
+"""The base install, as on a GPU node: the exporter, two small packages and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+
+from tests.packaging.conftest import Environment
+
+SCRIPT = """
+import sys
+from exporter.cli import main
+code = main(["--once"])
+known = set(sys.stdlib_module_names) | {"__main__", "__mp_main__", "exporter", "prometheus_client", "pynvml"}
+print("foreign:", *sorted({name.split(".")[0] for name in sys.modules} - known))
+sys.exit(code)
+"""
+
+
+@pytest.fixture(scope="session")
+def light(
+    wheel: Path, environment: Callable[[str], Environment], tmp_path_factory: pytest.TempPathFactory
+) -> Environment:
+    """The wheel, prometheus-client and nvidia-ml-py in a fresh environment."""
+    fresh = environment("light")
+    fresh.install(wheel)
+    shown = tmp_path_factory.mktemp("two-packages")
+    for name in ("prometheus-client", "nvidia-ml-py"):
+        for file in distribution(name).files or []:
+            if ".." not in file.parts and "__pycache__" not in file.parts:
+                (shown / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(Path(str(file.locate())), shown / file)
+    fresh.show(shown)
+    return fresh
+
+
+def test_the_exporter_prints_a_page(light: Environment) -> None:
+    page = light.run("gpu-minutes-exporter", "--once").stdout
+    assert "# TYPE gpuminutes_" in page
+
+
+def test_the_exporter_imports_nothing_else(light: Environment) -> None:
+    assert light.run("python", "-c", SCRIPT).stdout.splitlines()[-1] == "foreign:"

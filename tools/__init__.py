@@ -1,0 +1,1 @@
+"""Small tools of the repository itself; nothing here is installed."""

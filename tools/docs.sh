@@ -1,0 +1,11 @@
+#!/bin/sh
+# Writes the pages that are generated from the code.
+set -eu
+cd "$(dirname "$0")/.."
+
+for page in causes:warehouse.causes.page cli:tools.cli_page; do
+    file=docs/${page%%:*}.md
+    .venv/bin/python -m "${page#*:}" >"$file.new"
+    mv "$file.new" "$file"
+    echo "$file"
+done
