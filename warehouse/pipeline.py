@@ -7,7 +7,7 @@ it was.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection, Engine
 
@@ -21,12 +21,12 @@ from warehouse.ledger.laws import check_conservation
 from warehouse.ledger.sweep import cut, sweep
 from warehouse.model.entry import Entry
 from warehouse.model.evidence import Evidence
-from warehouse.model.fleet import NodeSpec
+from warehouse.model.fleet import NodeSpec, TenureBlock
 from warehouse.model.rate import RateSpec
 from warehouse.model.state import State
 from warehouse.model.statement import Batch
 from warehouse.model.time import MS_PER_DAY, Window, day_cuts, to_datetime
-from warehouse.store import entries, evidence, fleet, incidents, rates, revisions
+from warehouse.store import entries, evidence, fleet, incidents, progress, rates, revisions
 from warehouse.store.revisions import Revision
 
 Span = tuple[int, int | None]
@@ -51,7 +51,7 @@ class Done:
 
     rev: int
     changed: bool
-    intake: Intake = Intake()
+    intake: Intake = field(default_factory=Intake)
     nodes_added: int = 0
     nodes_repeated: int = 0
     nodes_retired: int = 0
@@ -62,7 +62,15 @@ class Done:
     horizon_ms: int | None = None
 
 
-def take_in(engine: Engine, batch: Batch, act: Act, *, book: bool = True, revise: bool = False) -> Done:
+def take_in(
+    engine: Engine,
+    batch: Batch,
+    act: Act,
+    *,
+    book: bool = True,
+    revise: bool = False,
+    observed: tuple[str, int] | None = None,
+) -> Done:
     """Stores a batch and books the time that it touched.
 
     Args:
@@ -71,6 +79,7 @@ def take_in(engine: Engine, batch: Batch, act: Act, *, book: bool = True, revise
         act: who, when, why.
         book: False defers the booking to a later `book`.
         revise: True lets a known id say something else, as a further revision of it.
+        observed: a live source and the millisecond up to which it has now been read; the horizon follows it.
 
     Raises:
         BadInput: a line a fault; then nothing of the batch is stored.
@@ -88,11 +97,14 @@ def take_in(engine: Engine, batch: Batch, act: Act, *, book: bool = True, revise
         intake, findings = sort_out(connection, placed, revise=revise)
         if findings:
             raise bad_rows(findings)
-        if not (intake.evidence or intake.allocations or nodes.added or nodes.retired):
+        if observed is not None:
+            progress.write(connection, *observed)
+        if not (intake.evidence or intake.allocations or nodes.added or nodes.retired or observed):
             return Done(rev - 1, False, intake, nodes_repeated=nodes.repeated, horizon_ms=_horizon(before))
         touched = [*nodes.touched, *_store(connection, intake, rev)]
-        words = [(s.said) for s in batch.statements] + list(batch.nodes)
-        done = _finish(connection, act, rev, before, touched, revisions.digest(words), book=book)
+        words = [s.said for s in batch.statements] + list(batch.nodes)
+        until_ms = observed[1] if observed else None
+        done = _finish(connection, act, rev, before, touched, revisions.digest(words), book=book, until_ms=until_ms)
         return replace(
             done, intake=intake, nodes_added=nodes.added, nodes_repeated=nodes.repeated, nodes_retired=nodes.retired
         )
@@ -225,7 +237,8 @@ def _finish(
                 closed.update({e: i for e, i in standing.items() if e not in derived})
                 opened.extend(e for e in derived if e not in standing)
             entries.change(connection, list(closed.values()), opened, rev)
-    if act.kind in ("derive", "observe") and not closed and not opened and horizon == old:
+    nothing_new = not touched or act.kind == "derive"
+    if act.kind in ("derive", "observe") and nothing_new and not closed and not opened and horizon == old:
         return Done(rev - 1, False, horizon_ms=old)
     revision = Revision(
         rev,
@@ -262,7 +275,7 @@ def _days(spans: Iterable[Span], first_ms: int, horizon_ms: int) -> list[Window]
 
 
 def _derive(
-    connection: Connection, window: Window, tenure: Sequence[fleet.TenureBlock], horizon_ms: int
+    connection: Connection, window: Window, tenure: Sequence[TenureBlock], horizon_ms: int
 ) -> dict[Entry, None]:
     """Gives the tiling of a window, from everything that is stored about it, in order."""
     said = evidence.in_window(connection, window)

@@ -159,7 +159,8 @@ create table incident_cause (
   incident_k int8range generated always as (int8range(incident_id, incident_id, '[]')) stored,
   foreign key (cause, is_symptom) references cause (code, is_symptom),
   constraint ck_incident_cause_no_symptom_charged check (role <> 'charged' or not is_symptom),
-  constraint ex_incident_cause_one_charged exclude using gist (incident_k with &&, revs with &&) where (role = 'charged')
+  constraint ex_incident_cause_one_charged exclude using gist (incident_k with &&, revs with &&)
+    where (role = 'charged')
 );
 
 create table ledger_entry (
@@ -188,6 +189,9 @@ create table ledger_entry (
   constraint ex_ledger_entry_one_state exclude using gist (during with &&, slots with &&, revs with &&)
 );
 create index ix_ledger_entry_incident on ledger_entry (incident_id) where incident_id is not null;
+
+-- How far a live source has been read: a note to ourselves, no history.
+create table source_progress (source text primary key, observed_until instant not null);
 
 create table rate_line (
   id int generated always as identity primary key,
@@ -237,9 +241,21 @@ create function incident_only_merges() returns trigger language plpgsql as $$ be
 
 CLOSING = ("tenure", "evidence", "allocation", "incident_evidence", "incident_cause", "ledger_entry", "rate")
 TABLE_NAMES = (
-    "rate", "rate_line", "ledger_entry", "incident_cause", "incident_evidence", "incident", "allocation", "evidence",
-    "cause", "tenure", "gpu", "place", "revision",
-)  # fmt: skip
+    "source_progress",
+    "rate",
+    "rate_line",
+    "ledger_entry",
+    "incident_cause",
+    "incident_evidence",
+    "incident",
+    "allocation",
+    "evidence",
+    "cause",
+    "tenure",
+    "gpu",
+    "place",
+    "revision",
+)
 
 
 def triggers() -> list[str]:
@@ -276,8 +292,8 @@ def downgrade() -> None:
     op.execute("drop view ledger_head")
     op.execute("drop table " + ", ".join(TABLE_NAMES) + " cascade")
     for function in (
-        "slot_count(int4multirange)", "span_ms(tstzrange)", "ms_of(timestamptz)", "history_only_closes()", "history_refuses()",
-        "incident_only_merges()",
+        "slot_count(int4multirange)", "span_ms(tstzrange)", "ms_of(timestamptz)", "history_only_closes()",
+        "history_refuses()", "incident_only_merges()",
     ):  # fmt: skip
         op.execute(f"drop function {function}")
     for domain in ("slot_set", "slot_span", "instant", "time_span", "open_span", "rev_span", "gpu_state"):

@@ -153,7 +153,8 @@ def test_up_down_up(any_database_url: str) -> None:
         left = connection.execute(
             text(
                 "select (select count(*) from pg_class where relnamespace = 'public'::regnamespace "
-                "and relname !~ '^alembic') + (select count(*) from pg_proc where pronamespace = 'public'::regnamespace) "
+                "and relname !~ '^alembic') "
+                "+ (select count(*) from pg_proc where pronamespace = 'public'::regnamespace) "
                 "+ (select count(*) from pg_type where typnamespace = 'public'::regnamespace and typtype = 'd')"
             )
         ).scalar_one()

@@ -18,7 +18,10 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int] = ()) -> str:
     """Gives an aligned table; columns whose index is in `right` stand right-aligned."""
     align = ["right" if at in right else "left" for at in range(len(columns))]
-    return tabulate(rows, headers=columns, tablefmt="simple", colalign=align if rows else None, disable_numparse=True)
+    text: str = tabulate(
+        rows, headers=columns, tablefmt="simple", colalign=align if rows else None, disable_numparse=True
+    )
+    return text
 
 
 def csv_text(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

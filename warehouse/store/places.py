@@ -52,7 +52,7 @@ class _Tree:
         self._ids: dict[Path, int] = {}
         self._slots: dict[Path, SlotRanges] = {}
         self._free: dict[Path, list[tuple[int, int]]] = {}  # of a rack: where its runs still have room
-        self._spec = {(s.site, s.hall, s.rack, s.node): s for s in reversed(self.ordered)}
+        self._spec: dict[Path, NodeSpec] = {(s.site, s.hall, s.rack, s.node): s for s in reversed(self.ordered)}
         self._zone = {s.site: s.timezone for s in reversed(self.ordered) if s.timezone}
         self._need: dict[Path, int] = {}
         for path, spec in self._spec.items():

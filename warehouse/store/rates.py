@@ -28,7 +28,7 @@ def read(connection: Connection, rev: int) -> list[RateSpec]:
 
 
 def load(connection: Connection, rates: Sequence[RateSpec], rev: int) -> tuple[int, int, list[Finding]]:
-    """Adds rates: gives how many are new, how many were already there, and the findings; with any, nothing is written."""
+    """Adds rates; gives how many are new, how many were known, and the findings: with any, nothing is written."""
     stored = read(connection, rev)
     fresh: list[RateSpec] = []
     findings = []

@@ -23,7 +23,8 @@ with seen as (
 _PLACE = "select {label} as key, incident_id from seen join place p on p.kind = '{kind}' and p.slots && seen.slots"
 _BUCKET = """
 select b.key, incident_id from seen join
-  unnest(cast(:keys as text[]), cast(:starts as timestamptz[]), cast(:ends as timestamptz[])) as b (key, start_at, end_at)
+  unnest(cast(:keys as text[]), cast(:starts as timestamptz[]), cast(:ends as timestamptz[]))
+  as b (key, start_at, end_at)
   on seen.start_at < b.end_at and (seen.start_at >= b.start_at or seen.end_at is null or seen.end_at > b.start_at)
 """
 _KEYS = {
@@ -33,7 +34,8 @@ _KEYS = {
     "incident": "select 'INC-' || incident_id as key, incident_id from seen",
     "model": "select g.model as key, incident_id from seen join tenure t on t.slot_k && seen.slots::int4multirange "
     "and t.revs @> cast(:rev as bigint) join gpu g on g.id = t.gpu_id",
-    "tenant": "select a.tenant as key, seen.incident_id from seen join ledger_entry e on e.incident_id = seen.incident_id "
+    "tenant": "select a.tenant as key, seen.incident_id from seen join ledger_entry e "
+    "on e.incident_id = seen.incident_id "
     "and e.revs @> cast(:rev as bigint) join allocation a on a.id = e.allocation_id",
     "job": "select coalesce(a.job, seen.job) as key, seen.incident_id from seen join ledger_entry e "
     "on e.incident_id = seen.incident_id and e.revs @> cast(:rev as bigint) left join allocation a "

@@ -288,7 +288,7 @@ class _Names:
 
     def nodes_of(self, slots: SlotRanges) -> list[str]:
         """Gives the names of the nodes that the slots touch, in topology order."""
-        found = []
+        found: list[str] = []
         at = 0
         for low, high in slots:
             while at < len(self._nodes) and self._nodes[at][1] <= low:

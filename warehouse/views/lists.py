@@ -16,7 +16,8 @@ from tenure t join gpu g on g.id = t.gpu_id
 join place node on node.kind = 'node' and node.slots @> t.slot join place rack on rack.id = node.parent_id
 join place hall on hall.id = rack.parent_id join place site on site.id = hall.parent_id
 where t.revs @> cast(:rev as bigint)
-group by 1, 2, 3, 4, g.model, t.during, node.power_domain, node.leaf_switch, node.blast_domain, site.timezone, t.stranded
+group by 1, 2, 3, 4, g.model, t.during, node.power_domain, node.leaf_switch, node.blast_domain, site.timezone,
+  t.stranded
 order by min(t.slot), start_ms
 """
 

@@ -28,7 +28,8 @@ tile as (
     e.cause, e.incident_id, e.evidence_id, e.allocation_id, e.basis
   from ledger_entry e, asked w where e.revs @> cast(:rev as bigint) and e.during && w.during
   union all
-  select b.slots, b.during * tstzrange(least(greatest(:horizon, :start), :end), :end), 'unknown', 0, null, null, null, null, 'none'
+  select b.slots, b.during * tstzrange(least(greatest(:horizon, :start), :end), :end), 'unknown', 0, null, null, null,
+    null, 'none'
   from model_block b where :horizon < :end and b.during && tstzrange(least(greatest(:horizon, :start), :end), :end)),
 """
 

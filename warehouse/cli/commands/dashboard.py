@@ -31,6 +31,8 @@ _SETTINGS = {
     "client.showErrorLinks": "false",
     "client.toolbarMode": "viewer",
     "logger.hideWelcomeMessage": "true",
+    "logger.enableRich": "false",
+    "logger.level": "warning",
     "theme.light.primaryColor": "#2044dc",
     "theme.light.backgroundColor": "#ffffff",
     "theme.light.secondaryBackgroundColor": "#f1f3f6",
@@ -102,7 +104,7 @@ def _serve(app: Path, host: str, port: int) -> int:
     command = [sys.executable, "-m", "streamlit", "run", str(app), *flags]
     # A session of its own: Ctrl-C reaches this process alone, which then ends the server in order.
     server = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=os.environ.copy(), start_new_session=True
+        command, stdout=sys.stderr, stdin=subprocess.DEVNULL, env=os.environ.copy(), start_new_session=True
     )
     try:
         signal.signal(signal.SIGTERM, _interrupt)

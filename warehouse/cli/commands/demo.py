@@ -33,7 +33,12 @@ def COMMAND(ctx: click.Context, browser: bool) -> None:
         now_ms=clock.now_ms,
         say=click.echo,
     )
-    stack.run_demo(setup, webbrowser.open if browser else lambda _: None)
+
+    def opened(url: str) -> None:
+        if browser:
+            webbrowser.open(url)
+
+    stack.run_demo(setup, opened)
 
 
 @COMMAND.command()

@@ -1,0 +1,68 @@
+"""The worker: looks at the next window of the signals, stores what it saw, books it; again and again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Engine
+
+from warehouse import pipeline
+from warehouse.detect.observe import observe
+from warehouse.detect.words import SOURCE, Finding, Settings
+from warehouse.evidence.prometheus import PrometheusClient
+from warehouse.model.statement import Batch, Statement
+from warehouse.model.time import MS_PER_HOUR, Window
+from warehouse.pipeline import Act, Done
+from warehouse.store import evidence, progress
+from warehouse.store.scopes import Resolver
+
+# A fleet-wide join over a day costs the server seconds, over an hour little: windows stay short.
+MAX_WINDOW_MS = MS_PER_HOUR
+
+# Samples of the last scrapes may still be on their way.
+LAG_SCRAPES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one look did: the window, what was stored, and what could not be used."""
+
+    window: Window
+    done: Done
+    findings: tuple[Finding, ...]
+
+
+def next_window(engine: Engine, settings: Settings, now_ms: int, first_ms: int) -> Window | None:
+    """Gives the next window to look at, None when there is nothing new yet.
+
+    Args:
+        engine: the ledger's database, which knows how far the signals have been read.
+        settings: how the fleet is scraped.
+        now_ms: the present, or the end of what is wanted.
+        first_ms: where to begin when nothing has been read yet.
+    """
+    with engine.connect() as connection:
+        known = progress.read(connection, SOURCE)
+    start_ms = first_ms if known is None else known
+    end_ms = now_ms - LAG_SCRAPES * settings.scrape_interval_ms
+    end_ms = min(end_ms - end_ms % settings.scrape_interval_ms, start_ms + MAX_WINDOW_MS)
+    return Window(start_ms, end_ms) if start_ms < end_ms else None
+
+
+def step(engine: Engine, client: PrometheusClient, settings: Settings, window: Window, author: str) -> Step:
+    """Looks at one window and books it; a failure on the way leaves the window to be looked at again.
+
+    Raises:
+        PrometheusError: when the signals give no whole answer.
+    """
+    with engine.connect() as connection:
+        told = [e for e in evidence.in_window(connection, window) if e.source == SOURCE]
+        resolver = Resolver(connection)
+    seen = observe(window, client, resolver, told, settings)
+    statements = tuple(Statement(f"detector {item.key}", item) for item in seen.evidence)
+    # The worker's present is the end of what it has seen, so that nothing is booked ahead of it.
+    act = Act("observe", author, f"observed {window.start_ms} to {window.end_ms}", window.end_ms)
+    done = pipeline.take_in(
+        engine, Batch(statements, len(statements)), act, revise=True, observed=(SOURCE, window.end_ms)
+    )
+    return Step(window, done, tuple(seen.findings))
