@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.detect.fleet import Fleet
 from warehouse.detect.holes import find_holes, tell_holes
-from warehouse.detect.runs import Chain, Grid, Hole, Run, back_date, chains, date_run
+from warehouse.detect.runs import Chain, Grid, Hole, Run, chains, confirm, date_run
 from warehouse.detect.stitch import abandon, evidence_key, extend, follow
 from warehouse.model.evidence import Evidence
 from warehouse.model.state import State
@@ -33,48 +33,54 @@ def test_steps_chain_only_without_a_pause_and_outside_holes() -> None:
 
 
 def test_edges_move_to_the_first_bad_and_the_first_good_sample() -> None:
-    assert date_run(Chain(60, 105), GRID, [scraped(48, 108)], (), FRESH) == Run(48, 108, False)
+    assert date_run(Chain(60, 105), GRID, 299, [scraped(48, 108)], (), FRESH) == Run(48, 108, 108)
     two = [scraped(48, 108), scraped(50, 115, phase=7)]
-    assert date_run(Chain(60, 105), GRID, two, (), FRESH) == Run(52, 108, False)
+    assert date_run(Chain(60, 105), GRID, 299, two, (), FRESH) == Run(52, 108, 108)
 
 
 def test_without_witnesses_edges_stay_on_the_grid() -> None:
-    assert date_run(Chain(60, 105), GRID) == Run(60, 120, False)
-    assert date_run(Chain(0, 285), GRID) == Run(0, None, True)
+    assert date_run(Chain(60, 105), GRID, 299) == Run(60, 120, 120)
+    assert date_run(Chain(0, 285), GRID, 280) == Run(0, None, 280, cut_off=True)
 
 
 def test_a_good_sample_after_the_last_step_closes_the_run_inside_the_window() -> None:
-    assert date_run(Chain(60, 285), GRID, [scraped(48, 288)], (), FRESH) == Run(48, 288, False)
+    assert date_run(Chain(60, 285), GRID, 299, [scraped(48, 288)], (), FRESH) == Run(48, 288, 288)
 
 
 def test_a_run_touches_a_hole_and_does_not_enter_it() -> None:
     holes = [Hole(63, 138)]
     points = tuple(point for point in scraped(33, 180) if not 63 < point[0] < 138)
     first, second = (
-        date_run(chain, GRID, [points], holes, FRESH) for chain in chains(range(45, 195, STEP), STEP, holes)
+        date_run(chain, GRID, 299, [points], holes, FRESH) for chain in chains(range(45, 195, STEP), STEP, holes)
     )
     assert (first.start_ms, first.end_ms) == (33, 63)
     assert (second.start_ms, second.end_ms) == (138, 183)
 
 
-def test_a_late_chain_takes_the_onset_of_the_exact_one_and_dies_with_it() -> None:
-    assert back_date([Chain(180, 300)], [Chain(60, 240)]) == [Chain(60, 240)]
-    assert back_date([Chain(180, 210)], [Chain(60, 240)]) == [Chain(60, 210)]
-    assert back_date([Chain(180, 210)], [Chain(0, 30)]) == [Chain(180, 210)]
+def test_a_range_function_confirms_and_does_not_date() -> None:
+    assert confirm([Chain(60, 240)], [180, 195, 225]) == [Chain(60, 240)]
+    assert confirm([Chain(60, 240), Chain(270, 285)], [255, 300]) == [Chain(60, 240, False), Chain(270, 285, False)]
 
 
 def test_one_evidence_follows_one_run() -> None:
     window = Window(100, 200)
-    followed = follow([Run(90, 120, False), Run(150, None, False)], [told(50, None)], window, 30)
+    followed = follow([Run(90, 120, 120), Run(150, None, 195)], [told(50, None)], window, 30)
     assert followed.continued == [told(50, 120)]
-    assert followed.fresh == [Run(150, None, False)]
+    assert followed.fresh == [Run(150, None, 195)]
     assert followed.lost == []
 
 
 def test_short_and_past_runs_are_dropped_and_young_open_ones_wait() -> None:
     window = Window(100, 200)
-    runs = [Run(10, 90, False), Run(110, 125, False), Run(185, None, False)]
+    runs = [Run(10, 90, 90), Run(110, 125, 125), Run(165, None, 190)]
     assert follow(runs, [], window, 30).fresh == []
+
+
+def test_an_unconfirmed_run_goes_on_with_what_is_told_and_begins_nothing() -> None:
+    window = Window(100, 200)
+    run = Run(50, 160, 160, confirmed=False)
+    assert follow([run], [], window, 30).fresh == []
+    assert follow([run], [told(50, None)], window, 30).continued == [told(50, 160)]
 
 
 def test_an_end_that_a_later_window_saw_stands() -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 
-from warehouse.detect.holes import Holes
+from warehouse.detect.holes import Watch
 from warehouse.detect.place import Place, Placer, one_of
 from warehouse.detect.plans import Plan, Witness, plan_of
-from warehouse.detect.runs import Grid, Run, back_date, chains, date_run
-from warehouse.detect.words import SOURCE, Finding, Settings
+from warehouse.detect.runs import Grid, Hole, Run, chains, confirm, date_run
+from warehouse.detect.words import SOURCE, Finding
 from warehouse.evidence.prometheus import Labels, Points, PrometheusClient
 from warehouse.model.cause import Detector
 from warehouse.model.time import Window
@@ -50,44 +50,52 @@ class Hit:
         return self.place is None and not self.target.job
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What every detector of one look is asked over, and whom; `fresh_ms` is how long a sample speaks."""
+
+    span: Window
+    grid: Grid
+    client: PrometheusClient
+    watch: Watch
+    fresh_ms: int
+
+
 def placed_hits(
-    detector: Detector,
-    span: Window,
-    grid: Grid,
-    client: PrometheusClient,
-    placer: Placer,
-    holes: Holes,
-    settings: Settings,
+    detector: Detector, ask: Question, placer: Placer, told_jobs: Set[str]
 ) -> tuple[list[Hit], list[Finding]]:
     """Evaluates a detector over a span and gives its hits, each with its place and its dated runs.
+
+    Args:
+        detector: what to look for.
+        ask: where, and over what.
+        placer: the slots of what is hit.
+        told_jobs: jobs of which something is told: it may go on without being confirmed again.
 
     Raises:
         PrometheusError: when Prometheus gives no whole answer.
     """
     plan = plan_of(detector.key)
-    steps, findings = _true_steps(detector.expr, detector, span, grid, client, plan)
-    if not steps:
-        return [], findings
-    exact: dict[Target, set[int]] = {}
-    if plan.onset_expr is not None:
-        exact, _ = _true_steps(plan.onset_expr, detector, span, grid, client, plan)
-    witnesses = _witness_points(plan.witnesses, steps, span, client)
+    steps, findings = _true_steps(detector.expr, detector, ask, plan)
+    exact = steps
+    if plan.onset_expr is not None and (steps or told_jobs):
+        instant, _ = _true_steps(plan.onset_expr, detector, ask, plan)
+        exact = {target: true for target, true in instant.items() if target in steps or target.job in told_jobs}
+    witnesses = _witness_points(plan.witnesses, steps, ask)
     if detector.scope == "gpu":
-        placer.learn(target.node for target in steps)
+        placer.learn(target.node for target in exact)
     hits = []
-    for target in sorted(steps):
+    for target in sorted(exact):
         place = _place(target, placer)
         if isinstance(place, Finding):
             findings.append(place)
             hits.append(Hit(target, target.name(f"{target.node}/?"), None, []))
             continue
-        own = holes.get(target.node, ())
-        blind = _blind_steps(target, span, grid, client, holes) if target.job else frozenset[int]()
-        late = chains(steps[target] - blind, grid.step_ms, own)
-        if plan.onset_expr is not None:
-            late = back_date(late, chains(exact.get(target, set()) - blind, grid.step_ms, own))
-        points = [witnesses[index].get(_about(witness, target), ()) for index, witness in enumerate(plan.witnesses)]
-        runs = [date_run(chain, grid, points, own, settings.hole_ms) for chain in late]
+        holes, blind, last_seen_ms = _sight(target, ask)
+        found = chains(exact[target] - blind, ask.grid.step_ms, () if target.job else holes)
+        found = confirm(found, steps.get(target, set()) - blind)
+        points = [witness.get((target.node, target.address)[: len(by)], ()) for by, witness in witnesses]
+        runs = [date_run(chain, ask.grid, last_seen_ms, points, holes, ask.fresh_ms) for chain in found]
         hits.append(Hit(target, target.name(place.scope if place else ""), place, runs))
     return hits, findings
 
@@ -102,11 +110,11 @@ def job_members(client: PrometheusClient, job: str, at_ms: int) -> dict[str, lis
 
 
 def _true_steps(
-    expr: str, detector: Detector, span: Window, grid: Grid, client: PrometheusClient, plan: Plan
+    expr: str, detector: Detector, ask: Question, plan: Plan
 ) -> tuple[dict[Target, set[int]], list[Finding]]:
     steps: dict[Target, set[int]] = {}
     findings = []
-    for series in client.query_range(expr, span, grid.step_ms, plan.max_steps):
+    for series in ask.client.query_range(expr, ask.span, ask.grid.step_ms, plan.max_steps):
         missing = [label for label in _IDENTITY[detector.scope] if not series.labels.get(label)]
         if missing:
             where = ",".join(f"{key}={value}" for key, value in sorted(series.labels.items()))
@@ -132,30 +140,38 @@ def _place(target: Target, placer: Placer) -> Place | Finding | None:
     return placer.gpu(target.node, target.address) if target.address else placer.node(target.node)
 
 
-def _blind_steps(target: Target, span: Window, grid: Grid, client: PrometheusClient, holes: Holes) -> frozenset[int]:
-    """Gives the steps at which every node of the job was in a hole: the server was down, not one target.
+def _sight(target: Target, ask: Question) -> tuple[Sequence[Hole], set[int], int]:
+    """Gives the holes of a target, the steps hidden besides, and the time of the last sample about it.
 
-    Which nodes these are is asked step by step, so that the answer does not depend on where the span begins.
+    A job is unwatched where every node of it is: then the server was down and not one target. Which nodes these
+    are is asked step by step, so that the answer does not depend on where the span begins.
     """
-    if not holes:
-        return frozenset()
+    watch = ask.watch
+    if not target.job:
+        return watch.holes.get(target.node, ()), set(), watch.last_seen.get(target.node, ask.span.start_ms)
     expr = f"count by (node) (gpuminutes_gpu_workload_info{{{one_of('job_id', [target.job])}}})"
-    blind: set[int] = set()
-    seeing: set[int] = set()
-    for series in client.query_range(expr, span, grid.step_ms):
-        own = holes.get(series.labels.get("node", ""), ())
+    hiding: dict[int, list[Hole | None]] = {}
+    last_seen_ms = ask.span.start_ms
+    for series in ask.client.query_range(expr, ask.span, ask.grid.step_ms):
+        node = series.labels.get("node", "")
+        last_seen_ms = max(last_seen_ms, watch.last_seen.get(node, 0))
         for at_ms, _ in series.points:
-            (blind if any(hole.hides(at_ms) for hole in own) else seeing).add(at_ms)
-    return frozenset(blind - seeing)
-
-
-def _about(witness: Witness, target: Target) -> tuple[str, ...]:
-    return (target.node, target.address)[: len(witness.by)]
+            hole = next((hole for hole in watch.holes.get(node, ()) if hole.hides(at_ms)), None)
+            hiding.setdefault(at_ms, []).append(hole)
+    shared: set[Hole] = set()
+    blind: set[int] = set()
+    for at_ms, over in hiding.items():
+        found = [hole for hole in over if hole is not None]
+        if len(found) == len(over):
+            blind.add(at_ms)
+            ends = [hole.end_ms for hole in found if hole.end_ms is not None]
+            shared.add(Hole(max(hole.start_ms for hole in found), min(ends) if ends else None))
+    return sorted(shared, key=lambda hole: hole.start_ms), blind, last_seen_ms
 
 
 def _witness_points(
-    witnesses: Sequence[Witness], targets: Iterable[Target], span: Window, client: PrometheusClient
-) -> list[dict[tuple[str, ...], Points]]:
+    witnesses: Sequence[Witness], targets: Iterable[Target], ask: Question
+) -> list[tuple[tuple[str, ...], dict[tuple[str, ...], Points]]]:
     """Reads the raw samples of each witness for the targets that were hit, and for no other."""
     wanted = sorted(targets)
     found = []
@@ -167,8 +183,8 @@ def _witness_points(
             matchers.append(one_of("node", (target.node for target in chosen)))
             if "slot" in witness.by:
                 matchers.append(one_of("slot", (target.address for target in chosen)))
-            for series in client.samples(f"{witness.metric}{{{','.join(matchers)}}}", span):
+            for series in ask.client.samples(f"{witness.metric}{{{','.join(matchers)}}}", ask.span):
                 about = tuple(series.labels.get(label, "") for label in witness.by)
                 points[about] = tuple(sorted(points.get(about, ()) + series.points))
-        found.append(points)
+        found.append((witness.by, points))
     return found

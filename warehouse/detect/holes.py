@@ -7,7 +7,7 @@ timestamps of raw samples show the hole, from the last sample before it to the f
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from warehouse.detect.runs import Grid, Hole
@@ -25,6 +25,14 @@ CAUSE_CODE = "platform/monitoring_gap"
 DETAIL = "Prometheus has no samples of the exporter's target."
 
 Holes = Mapping[str, Sequence[Hole]]
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What was watched: per node the holes, and the time of its exporter's last scrape in milliseconds."""
+
+    holes: Holes
+    last_seen: Mapping[str, int]
 
 
 def times_by_node(samples: Iterable[Series]) -> dict[str, list[int]]:

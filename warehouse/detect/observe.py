@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from warehouse.causes import load_causes
 from warehouse.detect import holes as gaps
-from warehouse.detect.hits import Hit, Target, job_members, placed_hits
+from warehouse.detect.hits import Hit, Question, Target, job_members, placed_hits
 from warehouse.detect.place import Place, Placer
 from warehouse.detect.plans import plan_of
 from warehouse.detect.runs import Grid, Run
@@ -88,17 +88,19 @@ class _Look:
         span = Window(self.window.start_ms - self.reach_ms, self.window.end_ms)
         grid = Grid(span.start_ms, span.end_ms, self.settings.scrape_interval_ms)
         placer = Placer(self.client, self.resolver, span)
-        holes = self._tell_holes(span, grid)
+        watch = self._tell_holes(span, grid)
         for cause in causes:
             for detector in cause.detectors:
                 if self.only is not None and detector.key not in self.only:
                     continue
-                hits, findings = placed_hits(detector, span, grid, self.client, placer, holes, self.settings)
+                jobs = {item.job for item in self.told if item.job and detector_of(item) == detector.key}
+                ask = Question(span, grid, self.client, watch, self.settings.hole_ms)
+                hits, findings = placed_hits(detector, ask, placer, jobs)
                 self.seen[detector.key] = Observation([], findings)
                 self._tell(cause, detector, hits, placer)
         self._end_what_nothing_follows(causes)
 
-    def _tell_holes(self, span: Window, grid: Grid) -> gaps.Holes:
+    def _tell_holes(self, span: Window, grid: Grid) -> gaps.Watch:
         """Tells of the holes, and gives all time per node of which no samples speak."""
         scraped = self.client.samples('up{job="gpu-minutes"}', span)
         times = gaps.times_by_node(scraped)
@@ -110,7 +112,8 @@ class _Look:
             self.reach_further.add(gaps.KEY)
         evidence, findings = gaps.tell_holes(holes, known, self.window, self.resolver)
         self.seen[gaps.KEY] = Observation(evidence, gaps.nameless(scraped) + findings)
-        return {node: [*heads.get(node, ()), *holes.get(node, ())] for node in times.keys() | holes.keys()}
+        blind = {node: [*heads.get(node, ()), *holes.get(node, ())] for node in times.keys() | holes.keys()}
+        return gaps.Watch(blind, {node: seen[-1] for node, seen in times.items() if seen})
 
     def _tell(self, cause: Cause, detector: Detector, hits: Sequence[Hit], placer: Placer) -> None:
         seen = self.seen[detector.key]

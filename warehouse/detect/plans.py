@@ -24,9 +24,10 @@ class Plan:
     """How hits of one detector become spans.
 
     Attributes:
-        witnesses: series whose samples date both edges; all of them must be bad. None means that the edges
-            stay on the evaluation grid: the onset is late and the end early by less than one step.
-        onset_expr: the condition without range functions, which become true late; it dates the onset.
+        witnesses: series whose samples date both edges; all of them must be bad. Without any, the edges stay on
+            the evaluation grid, each late by less than one step.
+        onset_expr: the condition without range functions, which become true late; it dates both edges, and the
+            detector's own expression only confirms it.
         max_steps: steps in one query, fewer where the expression joins several series of each GPU.
         basis: `measured` where the series say it themselves, `inferred` where it is concluded.
     """

@@ -7,6 +7,7 @@ taken. The end is the first good sample.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -27,23 +28,30 @@ class Hole:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Unbroken true steps, first and last, in milliseconds."""
+    """Unbroken true steps, first and last, in milliseconds; unconfirmed ones only go on with what is told."""
 
     first_ms: int
     last_ms: int
+    confirmed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A dated span. `end_ms` None: it lasts to the end of the window. `cut_off`: it was true at the first step."""
+    """A dated span of one episode.
+
+    Attributes:
+        start_ms: onset.
+        end_ms: the first instant at which it held no more; None: it lasts to the end of the window.
+        seen_ms: up to when samples prove it, the end for a closed run: what a query carries forward is no proof.
+        cut_off: whether it was true at the first evaluated step, so that its onset may be earlier.
+        confirmed: whether it may begin an episode; otherwise it can only go on with one.
+    """
 
     start_ms: int
     end_ms: int | None
-    cut_off: bool
-
-    def length_ms(self, horizon_ms: int) -> int:
-        """Gives the length in milliseconds, up to the horizon for an open run."""
-        return (horizon_ms if self.end_ms is None else self.end_ms) - self.start_ms
+    seen_ms: int
+    cut_off: bool = False
+    confirmed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,30 +80,33 @@ def chains(steps: Iterable[int], step_ms: int, holes: Sequence[Hole] = ()) -> li
     return found
 
 
-def back_date(late: Iterable[Chain], exact: Sequence[Chain]) -> list[Chain]:
-    """Dates chains of a range function by chains of the same condition without it.
+def confirm(exact: Iterable[Chain], late: Iterable[int]) -> list[Chain]:
+    """Gives chains of a condition, confirmed where the same condition over a range held at some step of them.
 
-    The range function becomes true late by up to its window, and outlives a dead target by as much. So the
-    exact chain that holds the late one's first step gives the onset, and the end where it ends first.
+    A range function becomes true late by up to its window, breaks where a single series flickers, and outlives a
+    dead target. So it only tells which chains are real; their edges come from the condition without it.
     """
-    dated = []
-    for chain in late:
-        for other in exact:
-            if other.first_ms <= chain.first_ms <= other.last_ms:
-                chain = Chain(other.first_ms, min(chain.last_ms, other.last_ms))
-                break
-        dated.append(chain)
-    return dated
+    steps = sorted(set(late))
+    return [
+        Chain(chain.first_ms, chain.last_ms, bisect_left(steps, chain.first_ms) < bisect_right(steps, chain.last_ms))
+        for chain in exact
+    ]
 
 
 def date_run(
-    chain: Chain, grid: Grid, witnesses: Sequence[Points] = (), holes: Sequence[Hole] = (), fresh_ms: int = 0
+    chain: Chain,
+    grid: Grid,
+    last_seen_ms: int,
+    witnesses: Sequence[Points] = (),
+    holes: Sequence[Hole] = (),
+    fresh_ms: int = 0,
 ) -> Run:
     """Moves the edges of a chain to the samples that made them.
 
     Args:
         chain: the true steps.
         grid: what was evaluated.
+        last_seen_ms: time of the last sample that anybody gave.
         witnesses: raw samples of each series that must be 0; none keeps both edges on the grid.
         holes: spans without samples; a run neither begins nor ends inside one.
         fresh_ms: milliseconds for which a sample speaks for the time after it.
@@ -115,7 +126,8 @@ def date_run(
             end_ms = hole.start_ms
         if hole.end_ms is not None and before_ms < hole.end_ms <= chain.first_ms:
             start_ms = max(start_ms, hole.end_ms)
-    return Run(start_ms, end_ms, cut_off=grid.is_first(chain.first_ms))
+    seen_ms = last_seen_ms if end_ms is None else end_ms
+    return Run(start_ms, end_ms, seen_ms, grid.is_first(chain.first_ms), chain.confirmed)
 
 
 def _turned_bad(points: Points, after_ms: int, until_ms: int, fresh_ms: int) -> int | None:

@@ -53,7 +53,7 @@ def follow(runs: Iterable[Run], known: Sequence[Evidence], window: Window, minim
         if told is not None:
             waiting.remove(told)
             continued.append(extend(told, run.end_ms, window))
-        elif (run.end_ms is None or run.end_ms > window.start_ms) and run.length_ms(window.end_ms) >= minimum_ms:
+        elif _may_begin(run, window, minimum_ms):
             fresh.append(run)
     return Followed(continued, fresh, waiting)
 
@@ -78,6 +78,11 @@ def abandon(told: Evidence, seen_from_ms: int, window: Window) -> Evidence:
     if told.end_ms is not None:
         return told
     return replace(told, end_ms=told.start_ms if told.start_ms >= seen_from_ms else window.start_ms)
+
+
+def _may_begin(run: Run, window: Window, minimum_ms: int) -> bool:
+    reaches = run.end_ms is None or run.end_ms > window.start_ms
+    return run.confirmed and reaches and run.seen_ms - run.start_ms >= minimum_ms
 
 
 def _overlaps(told: Evidence, run: Run) -> bool:
