@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -34,12 +35,11 @@ def env(library: Path, driver: FakeDriver) -> dict[str, str]:
 @pytest.fixture
 def start(env: dict[str, str]) -> Iterator[StartExporter]:
     """Starts exporters with fast cycles over the scripted driver; ends them after the test."""
-    running: list[Exporter] = []
+    with ExitStack() as running:
 
-    def run(*options: str) -> Exporter:
-        running.append(Exporter((*FAST, *options), env))
-        return running[-1]
+        def run(*options: str) -> Exporter:
+            exporter = Exporter((*FAST, *options), env)
+            running.callback(exporter.stop)
+            return exporter
 
-    yield run
-    for exporter in running:
-        exporter.stop()
+        yield run
