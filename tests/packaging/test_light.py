@@ -15,7 +15,9 @@ SCRIPT = """
 import sys
 from exporter.cli import main
 code = main(["--once"])
-known = set(sys.stdlib_module_names) | {"__main__", "__mp_main__", "exporter", "prometheus_client", "pynvml"}
+known = set(sys.stdlib_module_names) | {"exporter", "prometheus_client", "pynvml"}
+# Not modules of anyone: the program itself, and a hook that some distributions put into every interpreter.
+known |= {"__main__", "__mp_main__", "sitecustomize"}
 print("foreign:", *sorted({name.split(".")[0] for name in sys.modules} - known))
 sys.exit(code)
 """
