@@ -42,12 +42,11 @@ class CauseLoss:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """A day or month: installed time, and what of it was not good by state; unknown time stands apart."""
+    """A day or month: installed time, and the six classes that sum to it."""
 
     key: str
     installed_gpu_ms: int
-    parts: Mapping[State, int]
-    unknown_gpu_ms: int
+    classes: Mapping[GpuTimeClass, int]
 
 
 def bridge(connection: Connection, question: Question, classes: Mapping[str, int]) -> list[Part]:
@@ -102,21 +101,17 @@ def cause_losses(connection: Connection, question: Question) -> list[CauseLoss]:
 
 
 def calendar(connection: Connection, question: Question, by: str) -> list[Bucket]:
-    """Gives a bucket per `day` or `month` of the window; good, the parts and unknown sum to installed."""
+    """Gives a bucket per `day` or `month` of the window; the classes of a bucket sum to its installed time."""
     installed: dict[str, int] = defaultdict(int)
-    exact: dict[str, dict[State, int]] = defaultdict(lambda: defaultdict(int))
+    exact: dict[str, dict[GpuTimeClass, int]] = defaultdict(lambda: dict.fromkeys(GpuTimeClass, 0))
     for area in areas(connection, question, by):
         installed[area.key] += area.gpu_ms
-        for (_, state), part in _split(area):
-            exact[area.key][state] += part
+        for (name, _), part in _split(area):
+            exact[area.key][name] += part
     buckets = []
     for key in sorted(installed):
-        states = sorted(exact[key])
-        sizes = largest_remainder([Fraction(exact[key][state], PPM) for state in states], installed[key])
-        parts = dict(zip(states, sizes, strict=True))
-        unknown = parts.pop(State.UNKNOWN, 0)
-        parts.pop(State.PRODUCTIVE, None)
-        buckets.append(Bucket(key, installed[key], parts, unknown))
+        sizes = largest_remainder([Fraction(exact[key][name], PPM) for name in GpuTimeClass], installed[key])
+        buckets.append(Bucket(key, installed[key], dict(zip(GpuTimeClass, sizes, strict=True))))
     return buckets
 
 
@@ -139,7 +134,7 @@ def _amounts(
     """Rounds the charged amounts so that they sum to the headline, and the rest among themselves."""
     if currency is None:
         return {}
-    shown = {}
+    shown: dict[tuple[GpuTimeClass, State], Decimal] = {}
     for charged in (True, False):
         keys = [key for key in money if (key[0] in CHARGED) is charged]
         shown |= dict(zip(keys, displayed_parts([money[key] for key in keys], currency), strict=True))
