@@ -7,8 +7,8 @@ setup: ## .venv with pinned, hashed dependencies; nothing when it is up to date
 demo: setup ## the whole stack on this machine
 	@tools/demo.sh
 
-demo-clean: setup ## ends the demo's processes and removes what it kept
-	@tools/demo_clean.sh
+demo-clean: setup ## removes what the demo kept; refused while one runs
+	@.venv/bin/gpu-minutes demo clean
 
 test: setup ## all checks and all tests; installs the programs that they need
 	@tools/test.sh
