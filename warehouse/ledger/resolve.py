@@ -26,18 +26,22 @@ def resolve(active: Active) -> Payload | None:
     """
     if not active or not active[-1].floor:
         return None
-    standing = _without_owned(active)
-    winner, rule = standing[0], "claim"
-    if winner.state is State.LOST_WORK:
-        under = next(claim for claim in standing if claim.state is not State.LOST_WORK)
+    winner, rule = active[0], "claim"
+    if winner.state in OWNED_BY_WINDOW:
+        # Only these outrank a window, so only then can a window own the instant of a better rank.
+        standing = _without_owned(active)
+        if standing[0] is not winner:
+            winner, rule = standing[0], "window"
+    elif winner.state is State.LOST_WORK:
+        under = next(claim for claim in active if claim.state is not State.LOST_WORK)
         if under.state in REPLACED_BY_LOST_WORK:
             rule = "lost_work"
         else:
             winner = under
-    elif winner.state is State.MAINTENANCE and len(standing) < len(active):
-        rule = "window"
-    attempt_id = next((claim.attempt_id for claim in active if claim.attempt_id is not None), None)
-    return winner.payload(rule, attempt_id)
+    for claim in active:
+        if claim.attempt_id is not None:
+            return winner.payload(rule, claim.attempt_id)
+    return winner.payload(rule, None)
 
 
 def _without_owned(active: Active) -> Active:

@@ -22,16 +22,23 @@ _order = attrgetter("order")
 
 
 class _Segment:
-    """A run of slots up to `end`, in one payload since `since_ms`."""
+    """A run of slots `[start, end)` in one payload since `since_ms`, between its neighbours on the slot axis."""
 
-    __slots__ = ("active", "end", "payload", "since_ms", "touched")
+    __slots__ = ("active", "end", "following", "payload", "previous", "since_ms", "start", "touched")
 
-    def __init__(self, end: int, active: Active, payload: Payload | None, since_ms: int, touched: bool) -> None:
+    def __init__(self, start: int, end: int, since_ms: int) -> None:
+        self.start = start
         self.end = end
-        self.active = active
-        self.payload = payload
+        self.active: Active = ()
+        self.payload: Payload | None = None
         self.since_ms = since_ms
-        self.touched = touched
+        self.touched = False
+        self.previous: _Segment | None = None
+        self.following: _Segment | None = None
+
+    def equals(self, other: _Segment) -> bool:
+        """Tells whether both may be one segment: the same word since the same instant, from the same claims."""
+        return self.since_ms == other.since_ms and self.active == other.active and self.payload == other.payload
 
 
 def sweep(claims: Iterable[Claim], window: Window) -> list[Entry]:
@@ -77,64 +84,75 @@ def _events(claims: Iterable[Claim], window: Window) -> list[tuple[int, int, int
 
 
 class _SegmentMap:
+    """The slot axis as a chain of segments; the sorted map only finds where on the chain a claim begins."""
+
     def __init__(self, low: int, high: int, start_ms: int) -> None:
-        self._map: SortedDict[int, _Segment] = SortedDict()
-        self._map[low] = _Segment(high, (), None, start_ms, False)
-        self._touched: list[int] = []
+        self._at: SortedDict[int, _Segment] = SortedDict({low: _Segment(low, high, start_ms)})
+        self._touched: list[_Segment] = []
         self.entries: list[Entry] = []
 
     def change(self, slot_from: int, slot_to: int, claim: Claim, starts: bool) -> None:
         """Adds the claim to every segment in the range, or takes it away."""
-        self._split(slot_from)
-        self._split(slot_to)
-        for start in self._map.irange(slot_from, slot_to, inclusive=(True, False)):
-            segment = self._map[start]
-            at = bisect_left(segment.active, claim.order, key=_order)
-            tail = segment.active[at:] if starts else segment.active[at + 1 :]
-            segment.active = segment.active[:at] + ((claim,) if starts else ()) + tail
+        segment: _Segment | None = self._split(slot_from)
+        if slot_to - slot_from > 1 or (segment is not None and segment.end != slot_to):
+            self._split(slot_to)
+        while segment is not None and segment.start < slot_to:
+            active = segment.active
+            at = bisect_left(active, claim.order, key=_order)
+            segment.active = active[:at] + ((claim, *active[at:]) if starts else active[at + 1 :])
             if not segment.touched:
                 segment.touched = True
-                self._touched.append(start)
+                self._touched.append(segment)
+            segment = segment.following
 
     def settle(self, at_ms: int) -> None:
         """Resolves what changed at this instant, emits what ended, and heals equal neighbours."""
-        for start in self._touched:
-            segment = self._map[start]
-            segment.touched = False
+        for segment in self._touched:
             payload = resolve(segment.active)
             if payload == segment.payload:
                 continue
             if segment.payload is not None and segment.since_ms < at_ms:
-                self.entries.append(Entry(start, segment.end, segment.since_ms, at_ms, segment.payload))
+                self.entries.append(Entry(segment.start, segment.end, segment.since_ms, at_ms, segment.payload))
             segment.payload, segment.since_ms = payload, at_ms
-        for start in self._touched:
-            self._heal(start)
+        for segment in self._touched:
+            if segment.touched:
+                segment.touched = False
+                self._heal(segment)
         self._touched.clear()
 
-    def _split(self, slot: int) -> None:
-        index = self._map.bisect_right(slot) - 1
-        if index < 0:
-            return
-        start, segment = self._map.peekitem(index)
-        if start < slot < segment.end:
-            right = _Segment(segment.end, segment.active, segment.payload, segment.since_ms, segment.touched)
-            segment.end = slot
-            self._map[slot] = right
-            if right.touched:
-                self._touched.append(slot)
+    def _split(self, slot: int) -> _Segment | None:
+        """Gives the segment that begins at the slot, cutting the one that holds it; None at the axis's far end."""
+        found: _Segment | None = self._at.get(slot)
+        if found is not None:
+            return found
+        index = self._at.bisect_right(slot) - 1
+        left = self._at.peekitem(index)[1]
+        if slot >= left.end:
+            return None
+        right = _Segment(slot, left.end, left.since_ms)
+        right.active, right.payload, right.touched = left.active, left.payload, left.touched
+        right.previous, right.following = left, left.following
+        if left.following is not None:
+            left.following.previous = right
+        left.end, left.following = slot, right
+        self._at[slot] = right
+        if right.touched:
+            self._touched.append(right)
+        return right
 
-    def _heal(self, start: int) -> None:
-        index = self._map.bisect_left(start)
-        for left in (index, index - 1):
-            if left < 0 or left + 1 >= len(self._map):
-                continue
-            left_start, one = self._map.peekitem(left)
-            right_start, two = self._map.peekitem(left + 1)
-            if left_start > start or right_start < start:
-                continue
-            if one.since_ms == two.since_ms and one.active == two.active and one.payload == two.payload:
-                one.end = two.end
-                del self._map[right_start]
+    def _heal(self, segment: _Segment) -> None:
+        while (left := segment.previous) is not None and left.equals(segment):
+            self._absorb(left, segment)
+            segment = left
+        while (right := segment.following) is not None and segment.equals(right):
+            self._absorb(segment, right)
+
+    def _absorb(self, left: _Segment, right: _Segment) -> None:
+        left.end, left.following = right.end, right.following
+        if right.following is not None:
+            right.following.previous = left
+        right.touched = False
+        del self._at[right.start]
 
 
 def merge_slots(entries: Iterable[Entry]) -> list[Entry]:
@@ -162,11 +180,10 @@ def cut(entries: Iterable[Entry], cuts_ms: list[int]) -> list[Entry]:
     """
     pieces: list[Entry] = []
     for entry in entries:
-        start_ms = entry.start_ms
-        for at in range(bisect_left(cuts_ms, start_ms + 1), len(cuts_ms)):
-            if cuts_ms[at] >= entry.end_ms:
-                break
-            pieces.append(entry._replace(start_ms=start_ms, end_ms=cuts_ms[at]))
-            start_ms = cuts_ms[at]
-        pieces.append(entry._replace(start_ms=start_ms))
+        at = bisect_left(cuts_ms, entry.start_ms + 1)
+        while at < len(cuts_ms) and cuts_ms[at] < entry.end_ms:
+            pieces.append(entry._replace(end_ms=cuts_ms[at]))
+            entry = entry._replace(start_ms=cuts_ms[at])
+            at += 1
+        pieces.append(entry)
     return merge_slots(pieces)
