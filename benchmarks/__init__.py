@@ -1,0 +1,1 @@
+"""Benchmarks: ratios against a peer or a naive baseline, measured in the same run on the same input."""
