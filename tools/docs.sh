@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 for page in causes:warehouse.causes.page cli:tools.cli_page; do
     file=docs/${page%%:*}.md
-    .venv/bin/python -m "${page#*:}" >"$file.new"
+    .venv/bin/python -m "${page#*:}" >"$file.new" || { rm -f "$file.new"; exit 1; }
     mv "$file.new" "$file"
     echo "$file"
 done
