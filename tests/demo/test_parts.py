@@ -10,14 +10,16 @@ import random
 import shutil
 import socket
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from exporter.scenario import read_scenario
-from warehouse.demo import ports
+from tests.servers import free_port
 from warehouse.demo.history import history_window, make_history
 from warehouse.demo.layout import Layout, take_lock
+from warehouse.demo.ports import Ports
 from warehouse.demo.prometheus import prometheus_config
 from warehouse.demo.scenario import make_scenario
 from warehouse.demo.stack import clean
@@ -58,23 +60,37 @@ def test_prometheus_takes_the_configuration(tmp_path: Path) -> None:
     assert "valid prometheus config file" in checked.stdout
 
 
-def test_a_port_in_use_is_said_and_left() -> None:
-    said: list[str] = []
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def ports(said: list[str]) -> Iterator[Ports]:
+    found = Ports(said.append)
+    yield found
+    found.release()
+
+
+def test_a_port_in_use_is_said_and_left(ports: Ports, said: list[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = busy.getsockname()[1]
-        chosen = ports.choose_port("Prometheus", port, (), said.append)
+        chosen = ports.choose("Prometheus", port)
     assert chosen != port
     assert said == [f"port {port} is in use; Prometheus listens on {chosen} instead"]
-    assert ports.choose_port("Prometheus", chosen, (), said.append) == chosen
-    assert len(said) == 1
 
 
-def test_a_taken_port_is_not_given_twice() -> None:
-    said: list[str] = []
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        free = probe.getsockname()[1]
-    assert ports.choose_port("x", free, (free,), said.append) != free
+def test_a_port_is_given_once_even_to_another_demo(ports: Ports, said: list[str]) -> None:
+    port = free_port()
+    assert ports.choose("the exporter", port) == port
+    assert said == []
+    assert ports.choose("Prometheus", port) != port
+    other = Ports(said.append)
+    assert other.choose("Prometheus", port) != port
+    ports.release()
+    other.release()
+    assert other.choose("the exporter", port) == port
+    other.release()
 
 
 def test_the_lock_keeps_a_second_demo_out(tmp_path: Path) -> None:
@@ -106,8 +122,7 @@ def test_a_killed_demo_is_waited_for_while_it_is_cleared_away(tmp_path: Path) ->
         holder.wait(10)
 
 
-def test_clean_removes_a_demo_and_nothing_else(tmp_path: Path) -> None:
-    said: list[str] = []
+def test_clean_removes_a_demo_and_nothing_else(tmp_path: Path, said: list[str]) -> None:
     layout = Layout(tmp_path / "demo")
     clean(layout, said.append)
     assert said == [f"there is no demo under {layout.root}"]

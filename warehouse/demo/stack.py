@@ -14,17 +14,18 @@ from dataclasses import dataclass
 
 from warehouse.demo.fleet import ALL_NODES, GPUS_PER_NODE
 from warehouse.demo.layout import Layout, take_lock
-from warehouse.demo.ports import DASHBOARD_PORT, EXPORTER_PORT, HOST, PROMETHEUS_PORT, choose_port
+from warehouse.demo.ports import DASHBOARD_PORT, EXPORTER_PORT, HOST, PROMETHEUS_PORT, Ports
 from warehouse.demo.prometheus import SCRAPE_S, prometheus_command, prometheus_config
 from warehouse.demo.seed import SCENARIO, load_files, write_files
 from warehouse.demo.supervise import Child, Stopped, Supervisor
 from warehouse.demo.watchdog import Watchdog
-from warehouse.errors import BadInput
+from warehouse.errors import BadInput, GpuMinutesError
 from warehouse.model.time import format_duration
 from warehouse.pipeline import Act
 from warehouse.store import connect, migrate
 
-_WORKER_EVERY_S = SCRAPE_S
+# Every look that moves the horizon is a revision; two scrapes a look keep their number down.
+_WORKER_EVERY_S = 2 * SCRAPE_S
 _GPUS = len(ALL_NODES) * GPUS_PER_NODE
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _GPU_MINUTES = ("-P", "-c", "from warehouse.cli import main; main()")
@@ -73,12 +74,18 @@ def run_demo(setup: Setup, opened: Callable[[str], None]) -> None:
         supervisor.stopping = True
 
     before = {number: signal.signal(number, stop) for number in _STOP_SIGNALS}
+    ports = Ports(setup.say)
     try:
         with suppress(Stopped):
-            _start(setup, supervisor, opened)
+            _start(setup, supervisor, ports, opened)
             supervisor.watch()
+    except BrokenPipeError:
+        raise
+    except OSError as exc:
+        raise GpuMinutesError(f"the demo cannot go on: {exc.filename or 'a file'}: {exc.strerror}") from exc
     finally:
         _end(setup, supervisor)
+        ports.release()
         os.close(lock)
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -111,7 +118,7 @@ def _child_env(setup: Setup) -> dict[str, str]:
     return env | {"GPU_MINUTES_HOME": str(setup.layout.root), "PYTHONUNBUFFERED": "1"}
 
 
-def _start(setup: Setup, supervisor: Supervisor, opened: Callable[[str], None]) -> None:
+def _start(setup: Setup, supervisor: Supervisor, ports: Ports, opened: Callable[[str], None]) -> None:
     say, layout = setup.say, setup.layout
     began_s = time.monotonic()
     say(f"everything here is simulated; it stands under {layout.root}")
@@ -119,9 +126,8 @@ def _start(setup: Setup, supervisor: Supervisor, opened: Callable[[str], None]) 
         if setup.environ.get(name):
             say(f"{name} is set; the demo ignores it and uses its own")
     _fill_ledger(setup, supervisor)
-    prometheus = _start_signals(setup, supervisor)
-    port = choose_port("the dashboard", DASHBOARD_PORT, (), say)
-    address = f"{HOST}:{port}"
+    prometheus = _start_signals(setup, supervisor, ports)
+    address = f"{HOST}:{ports.choose('the dashboard', DASHBOARD_PORT)}"
     command = [sys.executable, *_GPU_MINUTES, "dashboard", "--listen", address]
     supervisor.start(Child("the dashboard", command, layout.logs / "dashboard.log"))
     supervisor.wait_for("the dashboard", f"http://{address}/_stcore/health", 120.0)
@@ -155,20 +161,20 @@ def _fill_ledger(setup: Setup, supervisor: Supervisor) -> None:
         setup.say(f"history: {length} of {_GPUS} GPUs, {rows} statements imported, {done.opened} entries booked")
 
 
-def _start_signals(setup: Setup, supervisor: Supervisor) -> str | None:
+def _start_signals(setup: Setup, supervisor: Supervisor, ports: Ports) -> str | None:
     """Starts exporter, Prometheus and worker; gives the address of Prometheus, None where it is missing."""
     say, layout = setup.say, setup.layout
     if setup.prometheus is None:
         say("no Prometheus on PATH, so no live signals; apt-get install --no-install-recommends prometheus")
         return None
-    exporter = f"{HOST}:{choose_port('the exporter', EXPORTER_PORT, (), say)}"
+    exporter = f"{HOST}:{ports.choose('the exporter', EXPORTER_PORT)}"
     scenario = layout.history / SCENARIO
     command = [sys.executable, "-P", "-m", "exporter.cli", "--simulate", str(scenario)]
     command += ["--web.listen-address", exporter, "--log.level", "warning"]
     supervisor.start(Child("the exporter", command, layout.logs / "exporter.log"))
     supervisor.wait_for("the exporter", f"http://{exporter}/-/ready", 30.0)
     say(f"exporter: {len(ALL_NODES)} simulated nodes on http://{exporter}")
-    address = f"{HOST}:{choose_port('Prometheus', PROMETHEUS_PORT, (), say)}"
+    address = f"{HOST}:{ports.choose('Prometheus', PROMETHEUS_PORT)}"
     config = layout.prometheus / "prometheus.yml"
     config.write_text(prometheus_config(exporter), encoding="utf-8")
     command = prometheus_command(setup.prometheus, config, layout.prometheus / "data", address)
