@@ -31,6 +31,11 @@ def embedded_server() -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="gm-embedded-") as home:
         config = Config(Path(home), None, None)
         engine = connect.open_engine(config)
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            # Nothing here outlives the session, so nothing has to reach the disk.
+            for setting in ("fsync", "full_page_writes", "synchronous_commit"):
+                connection.execute(text(f"alter system set {setting} = off"))
+            connection.execute(text("select pg_reload_conf()"))
         url = engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
         yield url.replace("/postgres?", "/{}?")
         connect.stop_embedded(config)

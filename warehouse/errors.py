@@ -40,9 +40,14 @@ class Finding:
 SHOWN_FINDINGS = 20
 
 
-def bad_rows(findings: Sequence[Finding]) -> BadInput:
+def bad_rows(findings: Sequence[Finding | str]) -> BadInput:
     """Gives the exception for a refused file: a line a fault, the first twenty, then how many more."""
+    return BadInput(*shown(findings, "nothing was stored"))
+
+
+def shown(findings: Sequence[Finding | str], end: str) -> list[str]:
+    """Gives a line for each of the first findings, and one for how many more there are."""
     lines = [str(finding) for finding in findings[:SHOWN_FINDINGS]]
     if len(findings) > SHOWN_FINDINGS:
-        lines.append(f"and {len(findings) - SHOWN_FINDINGS} more; nothing was stored")
-    return BadInput(*lines)
+        lines.append(f"and {len(findings) - SHOWN_FINDINGS} more; {end}")
+    return lines

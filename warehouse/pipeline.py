@@ -52,6 +52,7 @@ class Done:
     rev: int
     changed: bool
     intake: Intake = field(default_factory=Intake)
+    refused: tuple[str, ...] = ()
     nodes_added: int = 0
     nodes_repeated: int = 0
     nodes_retired: int = 0
@@ -69,6 +70,7 @@ def take_in(
     *,
     book: bool = True,
     revise: bool = False,
+    keep_good: bool = False,
     observed: tuple[str, int] | None = None,
 ) -> Done:
     """Stores a batch and books the time that it touched.
@@ -79,6 +81,7 @@ def take_in(
         act: who, when, why.
         book: False defers the booking to a later `book`.
         revise: True lets a known id say something else, as a further revision of it.
+        keep_good: True stores the good rows beside bad ones and tells of the bad ones in `Done.refused`.
         observed: a live source and the millisecond up to which it has now been read; the horizon follows it.
 
     Raises:
@@ -91,22 +94,28 @@ def take_in(
         nodes, findings = fleet.load(connection, batch.nodes, rev)
         if findings:
             raise bad_rows(findings)
-        placed, findings = place(connection, batch.statements)
-        if findings:
-            raise bad_rows(findings)
-        intake, findings = sort_out(connection, placed, revise=revise)
-        if findings:
-            raise bad_rows(findings)
+        placed, unplaced = place(connection, batch.statements)
+        intake, contradicting = sort_out(connection, placed, revise=revise)
+        refused = (*batch.refused, *map(str, unplaced), *map(str, contradicting))
+        if refused and not keep_good:
+            raise bad_rows(refused)
         if observed is not None:
             progress.write(connection, *observed)
         if not (intake.evidence or intake.allocations or nodes.added or nodes.retired or observed):
-            return Done(rev - 1, False, intake, nodes_repeated=nodes.repeated, horizon_ms=_horizon(before))
+            return Done(
+                rev - 1, False, intake, nodes_repeated=nodes.repeated, horizon_ms=_horizon(before), refused=refused
+            )
         touched = [*nodes.touched, *_store(connection, intake, rev)]
         words = [s.said for s in batch.statements] + list(batch.nodes)
         until_ms = observed[1] if observed else None
         done = _finish(connection, act, rev, before, touched, revisions.digest(words), book=book, until_ms=until_ms)
         return replace(
-            done, intake=intake, nodes_added=nodes.added, nodes_repeated=nodes.repeated, nodes_retired=nodes.retired
+            done,
+            refused=refused,
+            intake=intake,
+            nodes_added=nodes.added,
+            nodes_repeated=nodes.repeated,
+            nodes_retired=nodes.retired,
         )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli
+from warehouse.model.state import State
 
 FLEET = "site,hall,rack,node,gpus,model,commissioned\ns,h,r,n1,8,H100,2026-01-01\ns,h,r,n2,8,H100,2026-01-01\n"
 EVIDENCE = "id,source,start,end,scope,state,cause,lost\n"
@@ -102,6 +103,21 @@ def test_every_bad_row_is_named(fleet: Cli, tmp_path: Path) -> None:
     assert len(lines) == 21
     assert "line 2, column scope: unknown node 'x0'" in lines[0]
     assert "and 10 more; nothing was stored" in lines[-1]
+
+
+def test_keep_good_stores_the_rest_and_lists_what_it_left_out(fleet: Cli, tmp_path: Path) -> None:
+    bad = row(id="2", scope="n9") + row(id="3", state="broken") + row(id="1")
+    (tmp_path / "evidence.csv").write_text(EVIDENCE + GOOD + bad)
+    answer = fleet("import", "evidence", "--keep-good", "evidence.csv")
+    assert answer.code == 0
+    assert "4 rows read, 1 kept, 3 left out" in answer.out
+    assert answer.err.splitlines() == [
+        "gpu-minutes: left out: evidence.csv line 4, column state: 'broken' is no state; known are " + ", ".join(State),
+        "gpu-minutes: left out: evidence.csv line 3, column scope: unknown node 'n9'; load it first: "
+        "gpu-minutes fleet load",
+        "gpu-minutes: left out: evidence.csv line 5, column id: '1' says something else than in evidence.csv line 2",
+    ]
+    assert '"gpu_ms": 28800000,' in fleet("goodput", "--format", "json").out
 
 
 def test_missing_file_and_folder(fleet: Cli) -> None:

@@ -64,9 +64,7 @@ def test_many_looks_give_the_same_ledger(watched: Cli) -> None:
     assert watched("run", "--once", "--until", "2026-03-02T11:00:00Z").code == 0
     states, incidents = figures(watched)
     assert states["down"] == 8 * 236_000
-    assert [i[:3] for i in incidents] == [
-        ("host/node_unreachable", "2026-03-02T10:20:07Z", "2026-03-02T10:24:03Z")
-    ]
+    assert [i[:3] for i in incidents] == [("host/node_unreachable", "2026-03-02T10:20:07Z", "2026-03-02T10:24:03Z")]
 
 
 def test_no_prometheus_is_one_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

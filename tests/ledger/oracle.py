@@ -43,9 +43,9 @@ def winner(claims: Sequence[Claim], slot: int, at_ms: int) -> Claim | None:
     ]
     without_lost_work = best([c for c in words if c.state is not State.LOST_WORK])
     lost_work = best([c for c in words if c.state is State.LOST_WORK])
-    if lost_work is not None and without_lost_work is not None:
-        if without_lost_work.state.value in ("productive", "degraded", "starved", "checkpoint"):
-            return lost_work
+    work = ("productive", "degraded", "starved", "checkpoint")
+    if lost_work is not None and without_lost_work is not None and without_lost_work.state.value in work:
+        return lost_work
     return without_lost_work or tenure
 
 

@@ -137,8 +137,8 @@ def test_a_further_down_claim_never_lowers_the_loss(
 def test_the_laws_see_what_they_guard() -> None:
     block = TenureBlock(((0, 2),), 0, 10, "m", False)
     (entry,) = sweep(floors([block]), Window(0, 10))
-    with pytest.raises(LawBroken, match="conservation: 10 GPU-ms booked, 20 installed"):
+    with pytest.raises(LawBroken, match=r"conservation: 10 GPU-ms booked, 20 installed"):
         check_conservation([entry._replace(slot_to=1)], [block], Window(0, 10))
-    with pytest.raises(LawBroken, match="one state: slot 1 twice at 1970-01-01T00:00:00.005Z"):
+    with pytest.raises(LawBroken, match=r"one state: slot 1 twice at 1970-01-01T00:00:00.005Z"):
         check_one_state([entry, entry._replace(slot_from=1, start_ms=5)])
     assert installed_gpu_ms([block], Window(5, 50)) == 10

@@ -8,8 +8,8 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from warehouse.demo.fleet import ALL_NODES, GPUS_PER_NODE
@@ -66,6 +66,22 @@ def run_demo(setup: Setup, opened: Callable[[str], None]) -> None:
     if importlib.util.find_spec("streamlit") is None:
         raise BadInput("the dashboard is not installed: pip install 'gpu-minutes[dashboard]'")
     lock = take_lock(setup.layout)
+    with _plain_errors():
+        _run_locked(setup, lock, opened)
+
+
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """What the disk or the kernel refuses is told in one line; a reader that went away is the caller's matter."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as exc:
+        raise GpuMinutesError(f"the demo cannot go on: {exc.filename or 'a file'}: {exc.strerror}") from exc
+
+
+def _run_locked(setup: Setup, lock: int, opened: Callable[[str], None]) -> None:
     for folder in (setup.layout.logs, setup.layout.prometheus):
         folder.mkdir(exist_ok=True)
     supervisor = Supervisor(_child_env(setup), Watchdog(setup.layout, lock), setup.say)
@@ -79,10 +95,6 @@ def run_demo(setup: Setup, opened: Callable[[str], None]) -> None:
         with suppress(Stopped):
             _start(setup, supervisor, ports, opened)
             supervisor.watch()
-    except BrokenPipeError:
-        raise
-    except OSError as exc:
-        raise GpuMinutesError(f"the demo cannot go on: {exc.filename or 'a file'}: {exc.strerror}") from exc
     finally:
         _end(setup, supervisor)
         ports.release()
@@ -104,8 +116,9 @@ def clean(layout: Layout, say: Callable[[str], None]) -> None:
         raise BadInput(f"{layout.root} was not made by a demo; it stays as it is")
     lock = take_lock(layout)
     try:
-        connect.stop_embedded(layout.config)
-        shutil.rmtree(layout.root)
+        with _plain_errors():
+            connect.stop_embedded(layout.config)
+            shutil.rmtree(layout.root)
     finally:
         os.close(lock)
     say(f"removed {layout.root}")

@@ -96,7 +96,7 @@ class Supervisor:
 
         Raises:
             Stopped: when the user wants the end.
-            Unreachable: when a child dies again and again.
+            GpuMinutesError: when a child dies again and again.
         """
         if self.stopping:
             raise Stopped

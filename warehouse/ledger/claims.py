@@ -8,7 +8,7 @@ from warehouse.model.entry import Claim
 from warehouse.model.evidence import Allocation, Evidence
 from warehouse.model.fleet import TenureBlock
 from warehouse.model.slots import SlotRanges
-from warehouse.model.state import State
+from warehouse.model.state import PARTIAL, State
 
 
 def tenure_claims(blocks: Iterable[TenureBlock], horizon_ms: int) -> Iterator[Claim]:
@@ -40,9 +40,11 @@ def evidence_claims(
         if e.start_ms >= end_ms or not e.slots:
             continue
         incident_id, cause = charge(e)
+        # A partial state without a stated loss counts whole: the size of that loss is our inference.
+        inferred = e.lost_ppm is None and e.state in PARTIAL
         yield Claim(
             e.slots, e.start_ms, end_ms, e.state, e.key, e.source, lost_ppm=e.lost_ppm, cause=cause,
-            incident_id=incident_id, evidence_id=e.id, basis=e.basis,
+            incident_id=incident_id, evidence_id=e.id, basis="inferred" if inferred else e.basis,
         )  # fmt: skip
 
 

@@ -20,10 +20,12 @@ class Statement:
 class Batch:
     """What one import brings: nodes first (for sources that carry their fleet), then statements about them.
 
-    `rows` counts what was read; `notes` are lines for the closing summary.
+    `rows` counts what was read; `notes` are lines for the closing summary; `refused` are the rows that could not be
+    read, each as a line that names file, line, column and reason.
     """
 
     statements: tuple[Statement, ...]
     rows: int
     nodes: tuple[NodeSpec, ...] = ()
     notes: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()

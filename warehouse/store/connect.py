@@ -20,7 +20,7 @@ from warehouse.errors import BadInput, Unreachable
 OLDEST_SERVER = 14
 _START_ATTEMPTS = 3
 _ANSWER_SECONDS = 15.0
-_STOP_SECONDS = 30.0
+_STOP_SECONDS = 60.0
 
 
 def open_engine(config: Config) -> Engine:
@@ -51,7 +51,7 @@ def stop_embedded(config: Config) -> bool:
     """Stops the embedded server; tells whether one was running.
 
     Raises:
-        Unreachable: when it is still there after half a minute.
+        Unreachable: when it is still there after a minute.
     """
     pid = _server_pid(config.postgres_dir)
     if pid is None:

@@ -104,7 +104,7 @@ def _serve(app: Path, host: str, port: int) -> int:
     command = [sys.executable, "-m", "streamlit", "run", str(app), *flags]
     # A session of its own: Ctrl-C reaches this process alone, which then ends the server in order.
     server = subprocess.Popen(
-        command, stdout=sys.stderr, stdin=subprocess.DEVNULL, env=os.environ.copy(), start_new_session=True
+        command, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=os.environ.copy(), start_new_session=True
     )
     try:
         signal.signal(signal.SIGTERM, _interrupt)

@@ -59,12 +59,12 @@ def _table(answer: dict[str, Any], by: str) -> str:
     classes = ", ".join(f"{name} {tables.minutes(value)}" for name, value in answer["classes"].items())
     lines += [
         f"classes (GPU-minutes): {classes}",
-        f"unknown              {_share(answer['classes']['unknown'], installed):>9}  of installed: no source speaks of it",
-        f"availability         {tables.percent(answer['availability']):>9}  of installed, unknown time counted as available",
+        f"unknown              {_share(answer['classes']['unknown'], installed):>9}  of installed: no source speaks",
+        f"availability         {tables.percent(answer['availability']):>9}  of installed, with unknown as available",
         f"goodput of installed {tables.percent(answer['goodput_of_installed']):>9}",
         f"goodput of allocated {tables.percent(answer['goodput_of_allocated']):>9}  "
         f"of {tables.minutes(answer['allocated_gpu_ms'])} GPU-minutes",
-        f"presumed productive  {tables.percent(answer['presumed_share']):>9}  of installed: allocated, no progress signal",
+        f"presumed productive  {tables.percent(answer['presumed_share']):>9}  of installed: no progress signal",
         f"cost of loss: {_cost(answer)}",
     ]
     return "\n".join(lines)

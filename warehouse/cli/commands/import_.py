@@ -8,7 +8,7 @@ import click
 
 from warehouse import pipeline
 from warehouse.cli import edge
-from warehouse.errors import BadInput
+from warehouse.errors import BadInput, shown
 from warehouse.evidence.sources import Source, load_sources
 from warehouse.model.statement import Batch
 from warehouse.model.time import format_instant
@@ -20,7 +20,7 @@ def COMMAND() -> None:
 
 
 def _command(source: Source) -> click.Command:
-    def run(files: tuple[str, ...], book: bool, revise: bool, **texts: str) -> None:
+    def run(files: tuple[str, ...], book: bool, revise: bool, keep_good: bool, **texts: str) -> None:
         options = {}
         for option in source.options:
             try:
@@ -32,12 +32,14 @@ def _command(source: Source) -> click.Command:
             zone = edge.site_zone(connection)
         batch = _read(source, files, zone, options)
         reason = f"import {source.name} {' '.join(files)}"
-        done = pipeline.take_in(engine, batch, edge.act("import", reason), book=book, revise=revise)
+        act = edge.act("import", reason)
+        done = pipeline.take_in(engine, batch, act, book=book, revise=revise, keep_good=keep_good)
         _say(batch, done, book)
 
     params: list[click.Parameter] = [
         click.Argument(["files"], nargs=-1, required=True, metavar="FILE..."),
         click.Option(["--book/--no-book"], default=True, help="Book at once (default), or leave it to a later book."),
+        click.Option(["--keep-good"], is_flag=True, help="Store the good rows beside bad ones; list what is left out."),
         click.Option(["--revise"], is_flag=True, help="Let a known id say something else, as a correction."),
     ]
     params += [
@@ -54,6 +56,7 @@ def _read(source: Source, files: tuple[str, ...], zone: ZoneInfo, options: dict[
         sum(batch.rows for batch in batches),
         tuple(n for batch in batches for n in batch.nodes),
         tuple(note for batch in batches for note in batch.notes),
+        tuple(line for batch in batches for line in batch.refused),
     )
 
 
@@ -68,7 +71,10 @@ def _say(batch: Batch, done: pipeline.Done, book: bool) -> None:
     words = [f"{batch.rows} rows read", f"{kept} kept"]
     words += [f"{revised} of them revise what was known"] if revised else []
     words += [f"{intake.repeated} repeated"] if intake.repeated else []
+    words += [f"{len(done.refused)} left out"] if done.refused else []
     click.echo(", ".join(words))
+    for line in shown(done.refused, "left out too"):
+        click.echo(f"gpu-minutes: left out: {line}", err=True)
     if not done.changed:
         click.echo(f"nothing changed; the ledger stays at revision {done.rev}")
     elif not book:

@@ -29,7 +29,9 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One kind of file. `read(path, zone, options)` gives a batch, or raises BadInput with a line a fault.
+    """One kind of file. `read(path, zone, options)` gives a batch with the rows that it refused, each with a reason.
+
+    It raises BadInput for a file that cannot be read as a whole.
 
     `zone` is where dates without a time are midnight.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from zoneinfo import ZoneInfo
 
-from warehouse.errors import Finding, bad_rows
+from warehouse.errors import Finding
 from warehouse.evidence import cells
 from warehouse.evidence.csv_file import Row, read_rows
 from warehouse.evidence.sources import Source
@@ -29,9 +29,7 @@ def read(path: str, zone: ZoneInfo, options: Mapping[str, object]) -> Batch:
         findings.extend(row.findings)
         if said is not None:
             statements.append(Statement(row.where, said))
-    if findings:
-        raise bad_rows(findings)
-    return Batch(tuple(statements), rows)
+    return Batch(tuple(statements), rows, refused=tuple(map(str, findings)))
 
 
 def _kind(text: str) -> str:

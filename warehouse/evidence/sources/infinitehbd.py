@@ -14,7 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from warehouse.errors import BadInput, Finding, bad_rows
+from warehouse.errors import BadInput, Finding
 from warehouse.evidence import cells
 from warehouse.evidence.sources import Option, Source
 from warehouse.model.evidence import Evidence
@@ -87,7 +87,7 @@ def read(path: str, zone: ZoneInfo, options: Mapping[str, object]) -> Batch:
     assert isinstance(origin, int) and isinstance(days, int) and isinstance(nodes, int) and isinstance(gpus, int)
     model = str(options["model"])
     events = _events(path)
-    faults = _pair(events, path, origin)
+    faults, findings = _pair(events, path, origin)
     named = sorted({fault.node for fault in faults})
     if len(named) > nodes:
         raise BadInput(f"{path}: names {len(named)} nodes, more than --nodes {nodes}; give a larger --nodes")
@@ -103,7 +103,7 @@ def read(path: str, zone: ZoneInfo, options: Mapping[str, object]) -> Batch:
         f"(counted, worth nothing), {late} after the last day (kept, outside the fleet's time)",
         f"assumed: {gpus} GPUs a node, times in UTC; the trace states neither",
     )
-    return Batch(tuple(_statements(faults)), len(events), fleet, notes)
+    return Batch(tuple(_statements(faults)), len(events), fleet, notes, tuple(map(str, findings)))
 
 
 def _statements(faults: list[_Fault]) -> list[Statement]:
@@ -144,7 +144,7 @@ def _events(path: str) -> list[object]:
     return events
 
 
-def _pair(events: list[object], path: str, origin: int) -> list[_Fault]:
+def _pair(events: list[object], path: str, origin: int) -> tuple[list[_Fault], list[Finding]]:
     """Pairs each end with the open start of the same (node, Level, Class, Desc), in file order."""
     open_faults: dict[tuple[str, ...], list[tuple[int, str]]] = {}
     faults: list[_Fault] = []
@@ -166,11 +166,9 @@ def _pair(events: list[object], path: str, origin: int) -> list[_Fault]:
                 findings.append(Finding(where, f"ends before the start in {start_where}"))
                 continue
             faults.append(_Fault(key[0], key[1], key[2], key[3], start_ms, at_ms, start_where))
-    if findings:
-        raise bad_rows(findings)
     for key, starts in open_faults.items():
         faults.extend(_Fault(key[0], key[1], key[2], key[3], at, None, where) for at, where in starts)
-    return sorted(faults, key=lambda f: (f.start_ms, f.node, f.level, f.class_, f.desc))
+    return sorted(faults, key=lambda f: (f.start_ms, f.node, f.level, f.class_, f.desc)), findings
 
 
 def _event(event: object, origin: int) -> tuple[str, tuple[str, ...], int]:
@@ -187,7 +185,8 @@ def _event(event: object, origin: int) -> tuple[str, tuple[str, ...], int]:
     if not levels or not all(isinstance(level, str) and level for level in levels):
         raise ValueError("fault_type lacks Level, Class or Desc")
     # Half-even, though every value of the trace is a whole number of milliseconds.
-    return str(kind), (cells.name(node), *map(str, levels)), origin + round(days * MS_PER_DAY)
+    path = tuple(cells.short_text(str(level)) for level in levels)
+    return str(kind), (cells.name(node), *path), origin + round(days * MS_PER_DAY)
 
 
 def _origin(text: str) -> int:
