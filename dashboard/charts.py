@@ -92,7 +92,7 @@ def bridge(parts: Sequence[Part], currency: str | None, mode: Mode) -> Drawing:
         )
     if not any(part.gpu_class is GpuTimeClass.GOOD for part in steps):
         rows.append(_Row("Good", "0 GPU-min · 0 %", 0, 0, palette.colour(State.PRODUCTIVE, mode), "", "Good: 0"))
-        table.append(("Good", "0", "0.00 %", f.DASH))
+        table.append(("Good", "0", "0 %", f.DASH))
     alt = "From installed to good, in GPU-minutes: " + "; ".join(f"{row[0]} {row[1]}, {row[2]}" for row in table) + "."
     head = ("Step", "GPU-minutes", "of installed", "at the price card")
     return Drawing(_rows_figure(rows, mode), alt, head, tuple(table))
@@ -173,6 +173,7 @@ def timeline(phases: Sequence[dict[str, Any]], mode: Mode) -> Drawing:
     first, last = min(starts), max(ends)
     figure = go.Figure()
     count = len(phases)
+    words: list[dict[str, Any]] = []
     for at, (phase, start, end) in enumerate(zip(phases, starts, ends, strict=True)):
         state = State(phase["state"])
         when = f"{f.instant(phase['start'])} to {f.instant(phase['end'])}"
@@ -192,9 +193,10 @@ def timeline(phases: Sequence[dict[str, Any]], mode: Mode) -> Drawing:
             hovertemplate=f"{f.state(state.value)}<br>{when}<extra></extra>",
         )
         said = f"{_minutes(phase['lost_gpu_ms'])} GPU-min lost · {f.duration(end - start)}"
-        _words(figure, count - at, f.state(state.value), said, mode)
+        words += _words(count - at, f.state(state.value), said, mode)
     figure.update_layout(
         **_layout(mode, _ROW_PX * count + 64),
+        annotations=words,
         showlegend=False,
         margin={"l": 4, "r": 4, "t": 2, "b": 34},
         xaxis={
@@ -240,10 +242,11 @@ def _rows_figure(rows: Sequence[_Row], mode: Mode) -> go.Figure:
         hovertext=[f.plot(row.hover) for row in rows],
         hoverinfo="text",
     )
-    for place, row in zip(places, rows, strict=True):
-        _words(figure, place, row.name, row.figures, mode)
+    words = [_words(place, row.name, row.figures, mode) for place, row in zip(places, rows, strict=True)]
     figure.update_layout(
         **_layout(mode, (_DENSE_ROW_PX if count > _DENSE_ROWS else _ROW_PX) * count + 6),
+        # All at once: Plotly checks every label again for each one that is added.
+        annotations=[label for pair in words for label in pair],
         barmode="overlay",
         showlegend=False,
         margin={"l": 1, "r": 1, "t": 2, "b": 2},
@@ -253,15 +256,17 @@ def _rows_figure(rows: Sequence[_Row], mode: Mode) -> go.Figure:
     return figure
 
 
-def _words(figure: go.Figure, place: int, left: str, right: str, mode: Mode) -> None:
-    y = place + _BAR / 2 + 0.26
-    common = {"xref": "paper", "y": y, "yref": "y", "showarrow": False, "yanchor": "middle"}
-    figure.add_annotation(
-        x=0, xanchor="left", text=f.plot(left), font={"size": 13, "color": _INK[mode]}, xshift=-3, **common
-    )
-    figure.add_annotation(
-        x=1, xanchor="right", text=f.plot(right), font={"size": 13, "color": _FAINT[mode]}, xshift=3, **common
-    )
+def _words(place: int, left: str, right: str, mode: Mode) -> list[dict[str, Any]]:
+    """Gives the two labels above a bar: its name on the left, its figures on the right."""
+    common = {"xref": "paper", "yref": "y", "y": place + _BAR / 2 + 0.26, "yanchor": "middle", "showarrow": False}
+    return [
+        {**common, "x": 0, "xanchor": "left", "xshift": -3, "text": f.plot(left), "font": _font(_INK[mode])},
+        {**common, "x": 1, "xanchor": "right", "xshift": 3, "text": f.plot(right), "font": _font(_FAINT[mode])},
+    ]
+
+
+def _font(colour: str) -> dict[str, Any]:
+    return {"size": 13, "color": colour}
 
 
 def _layout(mode: Mode, height: int) -> dict[str, Any]:

@@ -33,11 +33,17 @@ def trace_url(embedded_server: str, tmp_path_factory: pytest.TempPathFactory) ->
     return url
 
 
+@pytest.fixture(scope="session")
+def empty_url(embedded_server: str) -> str:
+    """A database in which nothing was ever stored."""
+    return _fresh_database(embedded_server)
+
+
 @pytest.fixture
 def visit(monkeypatch: pytest.MonkeyPatch) -> Visit:
     """Opens a page on a ledger, as a browser would by its address."""
 
-    def call(url: str, page: str = "overview", **parameters: str) -> AppTest:
+    def call(url: str, page: str = "overview", /, **parameters: str) -> AppTest:
         monkeypatch.setenv("GPU_MINUTES_DATABASE_URL", url)
         at = AppTest.from_file(str(APP), default_timeout=60)
         at.query_params.update(parameters)
