@@ -220,3 +220,12 @@ def test_an_early_end_leaves_nothing(demo: Demo, number: signal.Signals, delay_s
     demo.until(lambda: not demo.left(), 20)
     assert demo.command("incidents", home=demo.home / "demo").returncode in (0, 2)  # 2: still empty
     assert demo.command("db", "stop", home=demo.home / "demo").returncode == 0
+
+
+def test_what_the_disk_refuses_is_one_line(demo: Demo) -> None:
+    (demo.home / "demo").mkdir(parents=True)
+    (demo.home / "demo" / "logs").write_text("in the way")
+    answer = demo.command("demo")
+    said = f"gpu-minutes: the demo cannot go on: {demo.home}/demo/logs: File exists\n"
+    assert (answer.returncode, answer.stderr) == (1, said)
+    assert demo.left() == []

@@ -69,7 +69,8 @@ def load_files(engine: Engine, folder: Path, act: Callable[[str, str], pipeline.
             return None  # all of it is there: it is stored in one transaction, and may have been corrected since
     pipeline.load_fleet(engine, read_fleet(str(folder / "fleet.csv")), act("fleet", "demo: simulated fleet"))
     pipeline.load_rates(engine, read_rates(str(folder / "rates.csv"), _UTC), act("rates", "demo: illustrative rates"))
-    batch = Batch(statements, sum(batch.rows for batch in batches))
+    refused = tuple(line for batch in batches for line in batch.refused)
+    batch = Batch(statements, sum(batch.rows for batch in batches), refused=refused)
     return pipeline.take_in(engine, batch, act("import", "demo: simulated history"))
 
 
