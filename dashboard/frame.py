@@ -47,7 +47,7 @@ table.gm th,table.gm td{padding:.26rem .9rem .26rem 0;vertical-align:top}
 table.gm td{border-bottom:1px solid rgba(128,128,128,.18)}
 table.gm .num{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
 table.gm .fix{white-space:nowrap}
-table.gm .id{overflow-wrap:anywhere;min-width:12rem}
+table.gm .id{overflow-wrap:anywhere;min-width:9rem}
 table.gm a,a.gm{color:inherit;text-decoration-color:rgba(128,128,128,.6);text-underline-offset:2px}
 table.gm a:hover,a.gm:hover{text-decoration-color:currentColor}
 table.gm tr.sum td{font-weight:600;border-top:1px solid rgba(128,128,128,.6);border-bottom:0}
@@ -88,15 +88,20 @@ def guarded(body: Callable[[Scope], None]) -> None:
     except BadInput as exc:
         _explain(exc)
     except GpuMinutesError as exc:
-        st.error(f.markdown(" ".join(exc.lines)))
+        _say(exc)
         st.button("Try again")
+
+
+def _say(exc: GpuMinutesError) -> None:
+    line = " ".join(exc.lines)
+    st.error(f.markdown(line[:1].upper() + line[1:] + "."))
 
 
 def _explain(exc: BadInput) -> None:
     try:
         fleet = data.has_fleet()
     except GpuMinutesError as again:
-        st.error(f.markdown(" ".join(again.lines)))
+        _say(again)
         st.button("Try again")
         return
     if not fleet:
@@ -106,7 +111,7 @@ def _explain(exc: BadInput) -> None:
     if nothing_asked and "rate card" not in str(exc):
         _first_steps(True)
         return
-    st.error(f.markdown(" ".join(exc.lines)))
+    _say(exc)
     _clear_button()
 
 

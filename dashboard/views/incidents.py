@@ -88,21 +88,22 @@ def _nothing(some: bool) -> None:
 
 
 def _list(shown: Sequence[dict[str, Any]], scope: Scope) -> None:
+    # Cost stands beside the title: a phone shows the first columns alone.
     rows = [
         (
             frame.incident_link(incident, scope),
+            f.money(incident["cost_of_loss"], incident["currency"]),
+            f.short_minutes(incident["lost_gpu_ms"]),
+            f"{incident['gpus']:,}",
             f.instant(incident["start"]),
             f.duration(incident["duration_ms"]),
-            str(incident["cause"]),
             str(incident["status"]),
-            f"{incident['gpus']:,}",
-            f.short_minutes(incident["lost_gpu_ms"]),
-            f.money(incident["cost_of_loss"], incident["currency"]),
+            str(incident["cause"]),
         )
         for incident in shown
     ]
-    head = ("Incident", "Began", "Lasted", "Cause", "Status", "GPUs", "GPU-min lost", "Cost")
-    frame.table(head, rows, numbers=(5, 6, 7), fixed=(1, 2, 3, 4))
+    head = ("Incident", "Cost", "GPU-min lost", "GPUs", "Began", "Lasted", "Status", "Cause")
+    frame.table(head, rows, numbers=(1, 2, 3), fixed=(4, 5, 6, 7))
 
 
 def _turn(asked: Filter, at: int, pages: int) -> None:

@@ -92,14 +92,14 @@ def _costliest(found: Overview, scope: Scope) -> None:
     rows = [
         (
             frame.incident_link(incident, scope),
-            f.day(incident["start"]),
-            f"{incident['gpus']:,}",
-            f.short_minutes(incident["lost_gpu_ms"]),
             f.short_money(incident["cost_of_loss"], currency),
+            f.short_minutes(incident["lost_gpu_ms"]),
+            f"{incident['gpus']:,}",
+            f.day(incident["start"]),
         )
         for incident in found.incidents
     ]
-    frame.table(("Incident", "Began", "GPUs", "GPU-min lost", "Cost"), rows, numbers=(2, 3, 4), fixed=(1,))
+    frame.table(("Incident", "Cost", "GPU-min lost", "GPUs", "Began"), rows, numbers=(1, 2, 3), fixed=(4,))
 
 
 frame.guarded(body)
