@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-if [ -z "${GPU_MINUTES_PROMETHEUS_URL:-}" ] && ! command -v prometheus >/dev/null; then
+if ! command -v prometheus >/dev/null; then
     tools/apt.sh prometheus || echo "demo: going on without Prometheus" >&2
 fi
 exec .venv/bin/gpu-minutes demo

@@ -72,6 +72,7 @@ def take_in(
     revise: bool = False,
     keep_good: bool = False,
     observed: tuple[str, int] | None = None,
+    until_ms: int | None = None,
 ) -> Done:
     """Stores a batch and books the time that it touched.
 
@@ -82,7 +83,8 @@ def take_in(
         book: False defers the booking to a later `book`.
         revise: True lets a known id say something else, as a further revision of it.
         keep_good: True stores the good rows beside bad ones and tells of the bad ones in `Done.refused`.
-        observed: a live source and the millisecond up to which it has now been read; the horizon follows it.
+        observed: a live source and the millisecond up to which it has now been read.
+        until_ms: moves the horizon forward to here, even where nothing new was said.
 
     Raises:
         BadInput: a line a fault; then nothing of the batch is stored.
@@ -101,13 +103,12 @@ def take_in(
             raise bad_rows(refused)
         if observed is not None:
             progress.write(connection, *observed)
-        if not (intake.evidence or intake.allocations or nodes.added or nodes.retired or observed):
+        if not (intake.evidence or intake.allocations or nodes.added or nodes.retired or until_ms):
             return Done(
                 rev - 1, False, intake, nodes_repeated=nodes.repeated, horizon_ms=_horizon(before), refused=refused
             )
         touched = [*nodes.touched, *_store(connection, intake, rev)]
         words = [s.said for s in batch.statements] + list(batch.nodes)
-        until_ms = observed[1] if observed else None
         done = _finish(connection, act, rev, before, touched, revisions.digest(words), book=book, until_ms=until_ms)
         return replace(
             done,

@@ -13,7 +13,7 @@ from warehouse.evidence.prometheus import PrometheusClient
 from warehouse.model.statement import Batch, Statement
 from warehouse.model.time import MS_PER_HOUR, Window
 from warehouse.pipeline import Act, Done
-from warehouse.store import evidence, progress
+from warehouse.store import evidence, progress, revisions
 from warehouse.store.scopes import Resolver
 
 # A fleet-wide join over a day costs the server seconds, over an hour little: windows stay short.
@@ -49,20 +49,39 @@ def next_window(engine: Engine, settings: Settings, now_ms: int, first_ms: int) 
     return Window(start_ms, end_ms) if start_ms < end_ms else None
 
 
-def step(engine: Engine, client: PrometheusClient, settings: Settings, window: Window, author: str) -> Step:
+def step(
+    engine: Engine, client: PrometheusClient, settings: Settings, window: Window, author: str, book_after_ms: int = 0
+) -> Step:
     """Looks at one window and books it; a failure on the way leaves the window to be looked at again.
+
+    Args:
+        engine: the ledger's database.
+        client: the signals.
+        settings: how the fleet is scraped.
+        window: what to look at.
+        author: for the revision.
+        book_after_ms: where nothing changed, the horizon stays until it lags this far behind: each move of it
+            writes the open entries of the day anew.
 
     Raises:
         PrometheusError: when the signals give no whole answer.
     """
     with engine.connect() as connection:
+        revision = revisions.latest(connection)
         told = [e for e in evidence.in_window(connection, window) if e.source == SOURCE]
         resolver = Resolver(connection)
     seen = observe(window, client, resolver, told, settings)
     statements = tuple(Statement(f"detector {item.key}", item) for item in seen.evidence)
     # The worker's present is the end of what it has seen, so that nothing is booked ahead of it.
     act = Act("observe", author, f"observed {window.start_ms} to {window.end_ms}", window.end_ms)
+    booked_ms = revision.horizon_ms if revision and revision.horizon_ms else 0
+    lags = window.end_ms - booked_ms >= max(book_after_ms, 1)
     done = pipeline.take_in(
-        engine, Batch(statements, len(statements)), act, revise=True, observed=(SOURCE, window.end_ms)
+        engine,
+        Batch(statements, len(statements)),
+        act,
+        revise=True,
+        observed=(SOURCE, window.end_ms),
+        until_ms=window.end_ms if lags else None,
     )
     return Step(window, done, tuple(seen.findings))

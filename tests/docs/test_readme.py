@@ -1,4 +1,4 @@
-"""Every console block of the README, run word for word from the repository's root; what it prints must be what it says."""
+"""Every console block of the README, run word for word from the repository's root: it prints what it says."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Callable
 from importlib.metadata import distribution
 from pathlib import Path
@@ -47,3 +48,12 @@ def test_the_exporter_prints_a_page(light: Environment) -> None:
 
 def test_the_exporter_imports_nothing_else(light: Environment) -> None:
     assert light.run("python", "-c", SCRIPT).stdout.splitlines()[-1] == "foreign:"
+
+
+def test_the_ledger_says_what_to_install(light: Environment) -> None:
+    result = subprocess.run([light.home / "bin/gpu-minutes", "goodput"], capture_output=True, text=True)
+    assert (result.returncode, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert line.endswith(
+        "is not installed; the base install is the exporter alone: pip install 'gpu-minutes[warehouse]'"
+    )

@@ -118,7 +118,8 @@ def _summaries(connection: Connection, question: Question, incident_id: int | No
     area = {r.incident_id: r for r in _sum_up(connection.execute(text(_LOSS + _AREA), values))}
     rows = connection.execute(text(_LIST), values).all()
     ids = [row.incident_id for row in rows]
-    lost = _lost([area[i].lost_ms_ppm if i in area else 0 for i in ids])
+    # Each incident is rounded by itself: its figure is the same in a list, on its page and in its report.
+    lost = [round(Fraction(area[i].lost_ms_ppm, PPM)) if i in area else 0 for i in ids]
     money = _money(connection, question, values, ids)
     summaries = []
     for row, lost_ms, amount in zip(rows, lost, money, strict=True):
@@ -178,8 +179,7 @@ def _money(
     for row in connection.execute(text(_LOSS + _PRICED), values):
         amounts[row.incident_id] += cost(int(row.lost_ms_ppm), row.per_gpu_hour)
     unpriced = {r.incident_id for r in connection.execute(text(_LOSS + _AREA), values)} - amounts.keys()
-    shown = displayed_parts([amounts[i] for i in ids], question.currency)
-    return [None if i in unpriced else str(amount) for i, amount in zip(ids, shown, strict=True)]
+    return [None if i in unpriced else str(displayed(amounts[i], question.currency)) for i in ids]
 
 
 def _phases(connection: Connection, question: Question, incident_id: int) -> list[dict[str, object]]:
@@ -208,21 +208,24 @@ def _phases(connection: Connection, question: Question, incident_id: int) -> lis
 
 
 def _prices(connection: Connection, question: Question, incident_id: int) -> list[dict[str, object]]:
-    """Gives which rate priced how much of the loss: the factors of the sum, so that a reader can redo it."""
+    """Gives which rate priced how much of the loss, so that a reader can redo it; the rows sum to the total."""
     if question.card is None or question.currency is None:
         return []
     rates: dict[tuple[str, int, Decimal], int] = defaultdict(int)
     for row in connection.execute(text(_LOSS + _PRICED), _parameters(question, incident_id)):
         rates[row.model, row.effective_ms, row.per_gpu_hour] += int(row.lost_ms_ppm)
+    ordered = sorted(rates.items())
+    shown = displayed_parts([cost(lost, rate) for (_, _, rate), lost in ordered], question.currency)
+    lost_ms = _lost([lost for _, lost in ordered])
     return [
         {
             "model": model,
             "effective_from": format_instant(effective_ms),
             "per_gpu_hour": f"{per_gpu_hour.normalize():f}",
-            "lost_gpu_ms": round(Fraction(lost, PPM)),
-            "cost_of_loss": str(displayed(cost(lost, per_gpu_hour), question.currency)),
+            "lost_gpu_ms": lost_gpu_ms,
+            "cost_of_loss": str(amount),
         }
-        for (model, effective_ms, per_gpu_hour), lost in sorted(rates.items())
+        for ((model, effective_ms, per_gpu_hour), _), lost_gpu_ms, amount in zip(ordered, lost_ms, shown, strict=True)
     ]
 
 

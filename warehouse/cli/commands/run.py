@@ -16,7 +16,7 @@ from warehouse.cli import edge
 from warehouse.detect.words import Settings
 from warehouse.errors import BadInput, Unreachable
 from warehouse.evidence.prometheus import PrometheusClient, PrometheusError
-from warehouse.model.time import MS_PER_HOUR, MS_PER_SECOND, format_instant
+from warehouse.model.time import MS_PER_HOUR, MS_PER_MINUTE, MS_PER_SECOND, format_instant
 from warehouse.worker import Step
 
 _TIMEOUT_SECONDS = 30.0
@@ -42,13 +42,14 @@ def COMMAND(once: bool, until: str | None, since: str | None, every: float, scra
     since_ms = edge.time_option(since, "--since", zone)
     first_ms = clock.now_ms() - MS_PER_HOUR if since_ms is None else since_ms
     settings = Settings(scrape_interval_ms=round(scrape_interval * MS_PER_SECOND))
+    book_after_ms = 0 if once else MS_PER_MINUTE
     ended = threading.Event()
     with PrometheusClient(url, _TIMEOUT_SECONDS) as client, _ends_on_signal(ended):
         while not ended.is_set():
             now_ms = clock.now_ms() if until_ms is None else min(until_ms, clock.now_ms())
             try:
                 while not ended.is_set() and (window := worker.next_window(engine, settings, now_ms, first_ms)):
-                    _say(worker.step(engine, client, settings, window, getpass.getuser()))
+                    _say(worker.step(engine, client, settings, window, getpass.getuser(), book_after_ms))
             except PrometheusError as exc:
                 if once:
                     raise Unreachable(str(exc)) from exc
@@ -66,7 +67,9 @@ def COMMAND(once: bool, until: str | None, since: str | None, every: float, scra
 
 
 def _say(step: Step) -> None:
-    """One line a look, on stderr: what was seen and what it changed."""
+    """One line a look that changed something, on stderr."""
+    if not step.done.changed:
+        return
     intake = step.done.intake
     fresh = len(intake.evidence) - len(intake.superseded)
     parts = [f"looked at {format_instant(step.window.start_ms)} to {format_instant(step.window.end_ms)}"]
