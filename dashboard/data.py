@@ -52,6 +52,7 @@ class Trust:
     start: str
     end: str
     cards: tuple[str, ...]
+    simulated: bool
 
 
 def overview(scope: Scope) -> Overview:
@@ -164,4 +165,5 @@ def _trust(connection: Any, revision: Any, question: views.Question, answer: dic
         start=answer["window"]["from"],
         end=answer["window"]["to"],
         cards=tuple(sorted({str(rate["card"]) for rate in rates})),
+        simulated=views.simulated(connection, question.rev),
     )

@@ -167,6 +167,8 @@ def trust_line(trust: Trust) -> None:
                              ' <span class="gm-amber">gaps</span>' if low else ""))  # fmt: skip
     if trust.provisional:
         words.append('<span class="gm-amber">provisional</span> the window passes what is booked')
+    if trust.simulated:
+        words.insert(0, '<span class="gm-amber">simulated fleet</span>')
     html(f'<p class="gm-trust">{" · ".join(words)}</p>')
 
 

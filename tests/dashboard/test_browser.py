@@ -111,7 +111,7 @@ def test_the_overview_tells_it_on_one_screen(site: str, browser: Browser, width:
             assert words in said
         assert _wide(page) <= 0, "nothing is cut at the side"
         labels = page.locator("svg .annotation-text").all_text_contents()
-        assert "Unknown · not observed" in labels and "Not attributed to a cause" in labels
+        assert "Unknown · not observed" in labels and "Overhead without a cause" in labels
         assert page.locator("[aria-label^='From installed to good']").count() == 1
         _assert_labels_apart(page)
         _clean(seen)

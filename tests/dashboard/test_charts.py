@@ -79,10 +79,10 @@ def _loss(at: int, cost: str | None) -> CauseLoss:
 
 def test_the_ranking_keeps_the_loss_without_a_cause_and_sums_the_small_ones() -> None:
     found = [_loss(at, f"{at}.00") for at in range(20, 0, -1)]
-    found.append(CauseLoss(None, "Not attributed to a cause", 0, Decimal(0)))
+    found.append(CauseLoss(None, "Overhead without a cause", 0, Decimal(0)))
     drawing = charts.causes(found, "USD", "light")
     texts = [annotation.text for annotation in drawing.figure.layout.annotations]
-    assert texts[0::2][-2:] == ["14 other causes", "Not attributed to a cause"]
+    assert texts[0::2][-2:] == ["14 other causes", "Overhead without a cause"]
     assert texts[1::2][-2:] == ["$105 · 50.0 %", "$0 · 0 %"]
     assert len(drawing.rows) == len(found)
 

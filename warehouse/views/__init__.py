@@ -9,7 +9,7 @@ from __future__ import annotations
 from warehouse.views.goodput import GROUPINGS, goodput
 from warehouse.views.incidents import incident, incidents
 from warehouse.views.ledger import BrokenLaw, EmptyLedger, Ledger
-from warehouse.views.lists import fleet, rates
+from warehouse.views.lists import fleet, rates, simulated
 from warehouse.views.losses import CHARGED, Bucket, CauseLoss, Part, bridge, calendar, cause_losses
 from warehouse.views.question import Question, ask
 
@@ -32,4 +32,5 @@ __all__ = [
     "incident",
     "incidents",
     "rates",
+    "simulated",
 ]

@@ -44,6 +44,17 @@ def fleet(connection: Connection, rev: int) -> list[dict[str, object]]:
     ]
 
 
+def simulated(connection: Connection, rev: int) -> bool:
+    """Tells whether every GPU of the fleet says of itself, in its model's name, that it is simulated."""
+    models = connection.execute(
+        text(
+            "select distinct g.model from tenure t join gpu g on g.id = t.gpu_id where t.revs @> cast(:rev as bigint)"
+        ),
+        {"rev": rev},
+    ).scalars()
+    return all(model.endswith("(simulated)") for model in models)
+
+
 def rates(connection: Connection, rev: int) -> list[dict[str, object]]:
     """Gives a dict per rate, with the columns of rates.csv; blank is None."""
     return [

@@ -147,6 +147,6 @@ def _cause(key: str) -> str | None:
 
 def _title(code: str | None) -> str:
     if code is None:
-        return "Not attributed to a cause"
+        return "Overhead without a cause"
     found = load_causes().get(code)
     return code if found is None else found.title
