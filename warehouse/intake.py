@@ -9,9 +9,19 @@ from sqlalchemy import Connection
 
 from warehouse.errors import Finding
 from warehouse.model.evidence import Allocation, Evidence
+from warehouse.model.slots import SlotRanges
 from warehouse.model.statement import Statement
-from warehouse.store.evidence import AllocationName, allocation_heads, allocation_name, heads
+from warehouse.store.evidence import (
+    AllocationName,
+    allocation_heads,
+    allocation_name,
+    every_allocation,
+    every_head,
+    heads,
+)
 from warehouse.store.scopes import Resolver
+
+DETECTOR = "detector"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +33,21 @@ class Intake:
     allocations: tuple[Allocation, ...] = ()
     superseded_allocations: tuple[Allocation, ...] = ()
     repeated: int = 0
+
+    def with_grown(self, grown: Intake) -> Intake:
+        """Gives this and, beside it, what a changed fleet made of older words; the newer word wins."""
+        said = {(e.source, e.key) for e in self.evidence}
+        named = {allocation_name(a) for a in self.allocations}
+        return replace(
+            self,
+            evidence=(*self.evidence, *(e for e in grown.evidence if (e.source, e.key) not in said)),
+            superseded=(*self.superseded, *(e for e in grown.superseded if (e.source, e.key) not in said)),
+            allocations=(*self.allocations, *(a for a in grown.allocations if allocation_name(a) not in named)),
+            superseded_allocations=(
+                *self.superseded_allocations,
+                *(a for a in grown.superseded_allocations if allocation_name(a) not in named),
+            ),
+        )
 
 
 @dataclass(slots=True)
@@ -46,12 +71,47 @@ def place(connection: Connection, statements: Sequence[Statement]) -> tuple[list
             placed.append(statement)
             continue
         try:
-            slots = resolver.scope(statement.said.scope)
+            slots = resolver.scope(statement.said.scope, statement.said.start_ms)
         except ValueError as exc:
             findings.append(Finding(f"{statement.where}, column scope", str(exc)))
         else:
             placed.append(replace(statement, said=replace(statement.said, slots=slots)))
     return placed, findings
+
+
+def regrown(connection: Connection) -> Intake:
+    """Gives stored words whose scope covers other slots since the fleet changed, as further revisions.
+
+    So a rack's outage means the same whether the rack's last node was loaded before it or after.
+    """
+    resolver = Resolver(connection)
+    found = _Sorted()
+    for item in every_head(connection):
+        if item.source == DETECTOR:
+            continue  # placed GPU by GPU when it was seen; its scope is only how it is called
+        slots = _again(resolver, item)
+        if slots != item.slots:
+            found.superseded.append(item)
+            found.evidence.append(replace(item, slots=slots, revision=item.revision + 1))
+    for held in every_allocation(connection):
+        slots = _again(resolver, held)
+        if slots != held.slots:
+            found.superseded_allocations.append(held)
+            found.allocations.append(replace(held, slots=slots))
+    return Intake(
+        tuple(found.evidence),
+        tuple(found.superseded),
+        tuple(found.allocations),
+        tuple(found.superseded_allocations),
+    )
+
+
+def _again(resolver: Resolver, said: Evidence | Allocation) -> SlotRanges:
+    """Gives the slots of a stored scope as the fleet stands; a name that has become ambiguous keeps what it meant."""
+    try:
+        return resolver.scope(said.scope, said.start_ms)
+    except ValueError:
+        return said.slots
 
 
 def sort_out(connection: Connection, statements: Sequence[Statement], *, revise: bool) -> tuple[Intake, list[Finding]]:
@@ -62,7 +122,7 @@ def sort_out(connection: Connection, statements: Sequence[Statement], *, revise:
     """
     found = _Sorted()
     findings = _sort_evidence(connection, statements, found, revise)
-    findings += _sort_allocations(connection, statements, found)
+    findings += _sort_allocations(connection, statements, found, revise)
     return (
         Intake(
             tuple(found.evidence),
@@ -85,7 +145,7 @@ def _sort_evidence(
     for where, item in said:
         name = (item.source, item.key)
         if name in seen:
-            if item.same_statement(seen[name][1]):
+            if item.same_statement(seen[name][1]) or seen[name][1].closes(item):
                 found.repeated += 1
             else:
                 findings.append(
@@ -96,7 +156,8 @@ def _sort_evidence(
         known = stored.get(name)
         if known is None:
             found.evidence.append(item)
-        elif item.same_statement(known):
+        elif item.same_statement(known) or known.closes(item):
+            # An older export that still shows it open says nothing new.
             found.repeated += 1
         elif item.closes(known) or revise:
             found.superseded.append(known)
@@ -112,7 +173,9 @@ def _sort_evidence(
     return findings
 
 
-def _sort_allocations(connection: Connection, statements: Sequence[Statement], found: _Sorted) -> list[Finding]:
+def _sort_allocations(
+    connection: Connection, statements: Sequence[Statement], found: _Sorted, revise: bool
+) -> list[Finding]:
     said = [(s.where, s.said) for s in statements if isinstance(s.said, Allocation)]
     stored = allocation_heads(connection, (a.job for _, a in said)) if said else {}
     seen: dict[AllocationName, Allocation] = {}
@@ -122,12 +185,25 @@ def _sort_allocations(connection: Connection, statements: Sequence[Statement], f
         known = seen.get(name) or stored.get(name)
         if known is None:
             found.allocations.append(item)
-        elif replace(item, id=None) == replace(known, id=None):
+        elif _same_holding(item, known) or (item.end_ms is None and _same_holding(item, replace(known, end_ms=None))):
             found.repeated += 1
-        elif name not in seen and replace(known, id=None, end_ms=item.end_ms) == item and known.end_ms is None:
+            continue
+        elif name not in seen and (
+            revise or (known.end_ms is None and _same_holding(replace(item, end_ms=None), known))
+        ):
             found.superseded_allocations.append(known)
             found.allocations.append(item)
         else:
-            findings.append(Finding(f"{where}, column job", f"'{item.job}' is stored with other content"))
+            findings.append(
+                Finding(
+                    f"{where}, column job",
+                    f"'{item.job}' is stored with other content; --revise records a correction",
+                )
+            )
         seen[name] = item
     return findings
+
+
+def _same_holding(one: Allocation, other: Allocation) -> bool:
+    """Tells whether both say the same; slots follow from the scope."""
+    return replace(one, id=None, slots=()) == replace(other, id=None, slots=())

@@ -14,8 +14,8 @@ from sqlalchemy import Connection, Engine
 from warehouse import __version__
 from warehouse.causes import load_causes
 from warehouse.errors import BadInput, bad_rows
-from warehouse.incidents.group import REOPEN_MS, charged_cause, group
-from warehouse.intake import Intake, place, sort_out
+from warehouse.incidents.group import REOPEN_MS, charged_cause, group, opens_incident
+from warehouse.intake import Intake, place, regrown, sort_out
 from warehouse.ledger.claims import allocation_claims, evidence_claims, tenure_claims
 from warehouse.ledger.laws import check_conservation
 from warehouse.ledger.sweep import cut, sweep
@@ -23,6 +23,7 @@ from warehouse.model.entry import Entry
 from warehouse.model.evidence import Evidence
 from warehouse.model.fleet import NodeSpec, TenureBlock
 from warehouse.model.rate import RateSpec
+from warehouse.model.slots import SlotRanges, normalise
 from warehouse.model.state import State
 from warehouse.model.statement import Batch
 from warehouse.model.time import MS_PER_DAY, Window, day_cuts, to_datetime
@@ -97,19 +98,30 @@ def take_in(
         if findings:
             raise bad_rows(findings)
         placed, unplaced = place(connection, batch.statements)
+        grown = regrown(connection) if nodes.touched else Intake()
         intake, contradicting = sort_out(connection, placed, revise=revise)
         refused = (*batch.refused, *map(str, unplaced), *map(str, contradicting))
         if refused and not keep_good:
             raise bad_rows(refused)
-        if observed is not None:
-            progress.write(connection, *observed)
-        if not (intake.evidence or intake.allocations or nodes.added or nodes.retired or until_ms):
+        pending = book and progress.pending(connection)
+        if observed is not None and not progress.advance(connection, *observed):
+            # Another worker was here first; what it saw stands.
+            return Done(rev - 1, False, horizon_ms=_horizon(before))
+        if not (intake.evidence or intake.allocations or nodes.added or nodes.retired or until_ms or pending):
             return Done(
                 rev - 1, False, intake, nodes_repeated=nodes.repeated, horizon_ms=_horizon(before), refused=refused
             )
-        touched = [*nodes.touched, *_store(connection, intake, rev)]
+        touched = [*nodes.touched, *_store(connection, intake.with_grown(grown), rev)]
         words = [s.said for s in batch.statements] + list(batch.nodes)
-        done = _finish(connection, act, rev, before, touched, revisions.digest(words), book=book, until_ms=until_ms)
+        seen_ms = act.now_ms if observed is None else min(act.now_ms, observed[1])
+        # Installed time must be tiled at every revision: a new fleet is booked even where its evidence waits.
+        booked = touched if book else nodes.touched
+        done = _finish(
+            connection, act, rev, before, booked, revisions.digest(words), book=book or bool(nodes.touched),
+            until_ms=until_ms, seen_ms=seen_ms,
+        )  # fmt: skip
+        if not book:
+            progress.defer(connection, touched)
         return replace(
             done,
             refused=refused,
@@ -188,25 +200,32 @@ def _store(connection: Connection, intake: Intake, rev: int) -> list[Span]:
 def _regroup(
     connection: Connection, fresh: Sequence[Evidence], superseded: Sequence[Evidence], rev: int
 ) -> list[Evidence]:
-    """Groups new evidence with what lies near it; gives the older evidence whose incident changed by that."""
-    near = evidence.in_window(connection, _span_of([*fresh, *superseded], max(REOPEN_MS.values())))
-    old_ids = [e.id for e in superseded if e.id is not None]
-    before = incidents.members_of(connection, [e.id for e in near if e.id is not None] + old_ids)
-    everything = {e.id: e for e in near} | {e.id: e for e in evidence.by_id(connection, before)}
-    members = list(everything.values())
-    windows = [e for e in evidence.in_window(connection, _span_of(members, 0)) if e.state is State.MAINTENANCE]
+    """Groups new evidence with what lies near it; gives the evidence whose incident or charged cause changed."""
     old_id = {(e.source, e.key): e.id for e in superseded}
-    predecessor = {e.id: old_id[e.source, e.key] for e in fresh if e.id is not None and (e.source, e.key) in old_id}
+    predecessor = {e.id: old for e in fresh if e.id is not None and (old := old_id.get((e.source, e.key))) is not None}
     causes = load_causes()
-    moved = incidents.regroup(
-        connection,
-        group(members, causes, windows),
-        before,
-        {new: old for new, old in predecessor.items() if old is not None},
-        causes,
-        rev,
-    )
-    return [everything[i] for i in moved if i in everything]
+    told: dict[int, Evidence] = {}
+    before: dict[int, int] = {}
+    reach: list[Evidence] = [*fresh, *superseded]
+    while True:
+        # What lies near in time and slots may touch more, and its incident may hold more: until nothing new comes in.
+        near = evidence.near(connection, _span_of(reach, max(REOPEN_MS.values())), _slots_of(reach))
+        ids = [e.id for e in (*near, *superseded) if e.id is not None]
+        before = incidents.members_of(connection, ids)
+        found = {e.id: e for e in (*near, *evidence.by_id(connection, before)) if e.id is not None}
+        fresh_ids = found.keys() - told.keys()
+        told |= found
+        reach = [*fresh, *superseded, *(e for e in told.values() if opens_incident(e, causes))]
+        if not any(opens_incident(told[i], causes) for i in fresh_ids):
+            break
+    windows = [e for e in evidence.in_window(connection, _span_of(reach, 0)) if e.state is State.MAINTENANCE]
+    groups = group(told.values(), causes, windows)
+    moved = incidents.regroup(connection, groups, before, predecessor, causes, rev)
+    return [told[i] for i in moved if i in told]
+
+
+def _slots_of(items: Iterable[Evidence]) -> SlotRanges:
+    return normalise(part for e in items for part in e.slots)
 
 
 def _span_of(items: Iterable[Evidence], margin_ms: int) -> Window:
@@ -228,6 +247,7 @@ def _finish(
     *,
     book: bool = True,
     until_ms: int | None = None,
+    seen_ms: int | None = None,
 ) -> Done:
     """Books what was touched and writes the revision, unless a mere derivation changed nothing."""
     old = _horizon(before)
@@ -236,11 +256,12 @@ def _finish(
     horizon = old
     if book:
         tenure = fleet.tenure_blocks(connection, rev)
-        wanted = [h for h in (old, until_ms, revisions.wanted_horizon(connection, act.now_ms)) if h is not None]
+        reach = revisions.wanted_horizon(connection, act.now_ms if seen_ms is None else seen_ms)
+        wanted = [h for h in (old, until_ms, reach) if h is not None]
         first = min((block.start_ms for block in tenure), default=None)
         if wanted and first is not None:
             horizon = max(wanted)
-            spans = [*touched, (first if old is None else old, horizon)]
+            spans = [*touched, *progress.take_deferred(connection), (first if old is None else old, horizon)]
             for window in _days(spans, first, horizon):
                 derived = _derive(connection, window, tenure, horizon)
                 standing = entries.head(connection, window)

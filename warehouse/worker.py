@@ -69,7 +69,7 @@ def step(
     with engine.connect() as connection:
         revision = revisions.latest(connection)
         told = [e for e in evidence.in_window(connection, window) if e.source == SOURCE]
-        resolver = Resolver(connection)
+        resolver = Resolver(connection, window.start_ms)
     seen = observe(window, client, resolver, told, settings)
     statements = tuple(Statement(f"detector {item.key}", item) for item in seen.evidence)
     # The worker's present is the end of what it has seen, so that nothing is booked ahead of it.

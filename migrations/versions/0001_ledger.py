@@ -60,13 +60,21 @@ create table place (
   kind text not null check (kind in ('site', 'hall', 'rack', 'node')),
   parent_id int references place,
   name text not null check (name <> ''),
-  slots slot_set not null,
+  rev bigint not null check (rev > 0),   -- since which revision it is known
   timezone text, power_domain text, leaf_switch text, blast_domain text,
   check ((kind = 'site') = (parent_id is null)),
   check ((kind = 'site') = (timezone is not null))
 );
 create unique index uq_place_name on place (kind, coalesce(parent_id, 0), name);
-create index ix_place_slots on place using gist (slots);
+-- What a place covers grows with the fleet; a reader at an old revision sees what it covered then.
+create table place_extent (
+  place_id int not null references place,
+  slots slot_set not null,
+  revs rev_span not null,
+  place_k int4range generated always as (int4range(place_id, place_id, '[]')) stored,
+  constraint ex_place_extent_one_at_a_time exclude using gist (place_k with &&, revs with &&)
+);
+create index ix_place_extent_slots on place_extent using gist (slots);
 
 create table gpu (
   id int generated always as identity primary key,
@@ -137,7 +145,9 @@ create index ix_allocation_span on allocation using gist (tstzrange(start_at, en
 create table incident (
   id bigint generated always as identity primary key,
   merged_into bigint references incident,
-  check (merged_into <> id)
+  merged_rev bigint,
+  check (merged_into <> id),
+  check ((merged_into is null) = (merged_rev is null))
 );
 create table incident_evidence (
   incident_id bigint not null references incident,
@@ -192,6 +202,8 @@ create index ix_ledger_entry_incident on ledger_entry (incident_id) where incide
 
 -- How far a live source has been read: a note to ourselves, no history.
 create table source_progress (source text primary key, observed_until instant not null);
+-- Time that an import touched and left to a later booking: a note to ourselves, no history.
+create table unbooked (during open_span not null);
 
 create table rate_line (
   id int generated always as identity primary key,
@@ -225,8 +237,8 @@ create function span_ms(span tstzrange) returns bigint language sql immutable pa
 create function history_only_closes() returns trigger language plpgsql as $$ begin
   if tg_op = 'DELETE' then raise exception '%% is history: rows are never deleted', tg_table_name; end if;
   -- Generated columns are not computed yet in a trigger that runs before the row is written.
-  if (to_jsonb(new) - '{revs,slot_k,gpu_k,evidence_k,incident_k,line_k}'::text[])
-      is distinct from (to_jsonb(old) - '{revs,slot_k,gpu_k,evidence_k,incident_k,line_k}'::text[])
+  if (to_jsonb(new) - '{revs,slot_k,gpu_k,place_k,evidence_k,incident_k,line_k}'::text[])
+      is distinct from (to_jsonb(old) - '{revs,slot_k,gpu_k,place_k,evidence_k,incident_k,line_k}'::text[])
     or not upper_inf(old.revs) or lower(new.revs) <> lower(old.revs) or upper_inf(new.revs) then
     raise exception '%% is history: only closing an open revision span is allowed', tg_table_name; end if;
   return new; end $$;
@@ -239,9 +251,10 @@ create function incident_only_merges() returns trigger language plpgsql as $$ be
   return new; end $$;
 """
 
-CLOSING = ("tenure", "evidence", "allocation", "incident_evidence", "incident_cause", "ledger_entry", "rate")
+CLOSING = ("place_extent", "tenure", "evidence", "allocation", "incident_evidence", "incident_cause", "ledger_entry", "rate")
 TABLE_NAMES = (
     "source_progress",
+    "unbooked",
     "rate",
     "rate_line",
     "ledger_entry",
@@ -253,6 +266,7 @@ TABLE_NAMES = (
     "cause",
     "tenure",
     "gpu",
+    "place_extent",
     "place",
     "revision",
 )
@@ -270,6 +284,11 @@ def triggers() -> list[str]:
         "for each row execute function incident_only_merges()",
         "create trigger never_changes before update or delete on revision "
         "for each row execute function history_refuses()",
+    ]
+    # The chain and its proof read each table by the revision that opened or closed a row.
+    statements += [f"create index ix_{table}_opened on {table} (lower(revs))" for table in CLOSING]
+    statements += [
+        f"create index ix_{table}_closed on {table} (upper(revs)) where not upper_inf(revs)" for table in CLOSING
     ]
     statements += [
         f"create trigger no_truncate before truncate on {table} execute function history_refuses()"

@@ -85,3 +85,17 @@ def entry_rows(engine: Engine) -> Sequence[tuple[int, int, int, int, str, str | 
             )
         )
         return [tuple(row) for row in rows]
+
+
+def grouping(engine: Engine) -> list[tuple[str, list[str]]]:
+    """Gives (charged cause, evidence keys) of every standing incident, in order."""
+    with engine.connect() as connection:
+        rows = connection.execute(
+            text(
+                "select ic.cause, array_agg(ev.key order by ev.key) as keys from incident_evidence ie "
+                "join evidence ev on ev.id = ie.evidence_id join incident_cause ic on ic.incident_id = ie.incident_id "
+                "and ic.role = 'charged' and upper_inf(ic.revs) where upper_inf(ie.revs) "
+                "group by ie.incident_id, ic.cause order by 2, 1"
+            )
+        )
+        return [(row.cause, row[1]) for row in rows]

@@ -39,9 +39,9 @@ def act(kind: str, reason: str) -> Act:
     return Act(kind, author, reason, clock.now_ms())
 
 
-def site_zone(connection: Connection) -> ZoneInfo:
+def site_zone(connection: Connection, rev: int | None = None) -> ZoneInfo:
     """Gives the zone in which a date is a midnight: the sites' own where they agree, else UTC."""
-    zones = fleet.zones(connection)
+    zones = fleet.zones(connection, rev)
     return ZoneInfo(zones[0] if len(zones) == 1 else "UTC")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from warehouse.model.cause import UNATTRIBUTED, Cause
+from warehouse.model.cause import UNATTRIBUTED, Cause, known
 from warehouse.model.entry import id_order
 from warehouse.model.evidence import Evidence
 from warehouse.model.incident import Incident
@@ -32,7 +32,7 @@ def charged_cause(evidence: Evidence, causes: Mapping[str, Cause], begun_in_wind
     maintenance window and outlasted it, with no cause of its own, is the window's overrun.
     """
     stated = evidence.cause
-    if stated is not None and not causes[stated].is_symptom:
+    if stated is not None and not known(causes, stated).is_symptom:
         return stated
     if evidence.state not in UNPLANNED:
         return DEFAULT_CAUSE.get(evidence.state)
@@ -45,7 +45,7 @@ def opens_incident(evidence: Evidence, causes: Mapping[str, Cause]) -> bool:
         return True
     if evidence.state not in UNPLANNED_IF_LINKED or evidence.cause is None:
         return False
-    cause = causes[evidence.cause]
+    cause = known(causes, evidence.cause)
     return cause.opens_incident and not cause.is_symptom
 
 
@@ -63,17 +63,44 @@ def group(
         windows: maintenance evidence, for overruns.
     """
     members = sorted({e for e in evidence if opens_incident(e, causes)}, key=_order)
-    groups: dict[int, tuple[str, list[Evidence]]] = {}
-    active: dict[str, list[int]] = {}
+    forest = _Forest(len(members))
+    codes: list[str] = []
+    # Per cause and slot: until when the evidence there reaches, and one of its pieces. Of two pieces that both reach
+    # here the later one has joined the earlier, so one is enough to find them all.
+    reach: dict[tuple[str, int], tuple[float, int]] = {}
     for number, member in enumerate(members):
         code = charged_cause(member, causes, _begun_inside(member, windows)) or str(member.cause)
-        alive = [g for g in active.get(code, []) if any(member.start_ms <= _reach(m) for m in groups[g][1])]
-        near = [g for g in alive if any(_touch(earlier, member) for earlier in groups[g][1])]
-        joined = [earlier for g in near for earlier in groups.pop(g)[1]]
-        groups[number] = (code, [*joined, member])
-        active[code] = [g for g in alive if g in groups] + [number]
-    incidents = [Incident(code, tuple(sorted(joined, key=_order))) for code, joined in groups.values()]
-    return sorted(incidents, key=lambda i: _order(i.members[0]))
+        codes.append(code)
+        until = _reach(member)
+        for slot in (s for low, high in member.slots for s in range(low, high)):
+            before = reach.get((code, slot))
+            if before is not None and before[0] >= member.start_ms:
+                forest.join(before[1], number)
+            if before is None or until >= before[0]:
+                reach[code, slot] = (until, number)
+    groups: dict[int, list[Evidence]] = {}
+    for number, member in enumerate(members):
+        groups.setdefault(forest.root(number), []).append(member)
+    return [Incident(codes[first], tuple(joined)) for first, joined in sorted(groups.items())]
+
+
+class _Forest:
+    """Sets that only ever join; the smallest number of a set is its root, which here is its earliest member."""
+
+    def __init__(self, size: int) -> None:
+        self._parent = list(range(size))
+
+    def root(self, item: int) -> int:
+        """Gives the root of the set that holds the item."""
+        while self._parent[item] != item:
+            self._parent[item] = self._parent[self._parent[item]]
+            item = self._parent[item]
+        return item
+
+    def join(self, one: int, other: int) -> None:
+        """Makes one set of two."""
+        low, high = sorted((self.root(one), self.root(other)))
+        self._parent[high] = low
 
 
 def _order(evidence: Evidence) -> tuple[object, ...]:
@@ -84,10 +111,6 @@ def _reach(evidence: Evidence) -> float:
     if evidence.end_ms is None:
         return float("inf")
     return evidence.end_ms + REOPEN_MS.get(evidence.source, 0)
-
-
-def _touch(earlier: Evidence, later: Evidence) -> bool:
-    return later.start_ms <= _reach(earlier) and bool(overlap(earlier.slots, later.slots))
 
 
 def _begun_inside(evidence: Evidence, windows: Sequence[Evidence]) -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from warehouse.model.entry import Claim
 from warehouse.model.evidence import Allocation, Evidence
 from warehouse.model.fleet import TenureBlock
-from warehouse.model.slots import SlotRanges
 from warehouse.model.state import PARTIAL, State
 
 
@@ -53,14 +52,11 @@ def allocation_claims(allocations: Iterable[Allocation], horizon_ms: int) -> Ite
     for a in allocations:
         end_ms = _end(a.end_ms, horizon_ms)
         if a.start_ms < end_ms and a.slots:
+            # The scope and the end make the key one of its kind: a job may hold overlapping rows.
+            key = f"{a.job}/{a.attempt}/{a.scope}/{end_ms}"
             yield Claim(
-                a.slots, a.start_ms, end_ms, State.PRODUCTIVE, f"{a.job}/{a.attempt}/{_first(a.slots)}",
-                "allocations", attempt_id=a.id, basis="presumed",
-            )  # fmt: skip
-
-
-def _first(slots: SlotRanges) -> int:
-    return slots[0][0]
+                a.slots, a.start_ms, end_ms, State.PRODUCTIVE, key, "allocations", attempt_id=a.id, basis="presumed"
+            )
 
 
 def _end(end_ms: int | None, horizon_ms: int) -> int:

@@ -72,7 +72,7 @@ def sweep(claims: Iterable[Claim], window: Window) -> list[Entry]:
 def _events(claims: Iterable[Claim], window: Window) -> list[tuple[int, int, int, int, Claim]]:
     """Gives (time, 1 for a start and 0 for an end, slots from, to, claim) in time order, ends first."""
     events = []
-    for claim in set(claims):
+    for claim in dict.fromkeys(claims):
         start_ms, end_ms = max(claim.start_ms, window.start_ms), min(claim.end_ms, window.end_ms)
         if start_ms >= end_ms:
             continue

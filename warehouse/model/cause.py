@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from warehouse.model.state import State
 
 UNATTRIBUTED = "unknown/unattributed"
 SYMPTOM_RANK = 90
+UNATTRIBUTED_RANK = 99
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +56,13 @@ class Cause:
     def is_symptom(self) -> bool:
         """Tells whether this is only a symptom: kept as evidence, never charged."""
         return self.rank == SYMPTOM_RANK
+
+
+def known(causes: Mapping[str, Cause], code: str) -> Cause:
+    """Gives a cause by code; one that left the catalogue keeps its code as its title, since history names it."""
+    found = causes.get(code)
+    return (
+        found
+        if found is not None
+        else Cause(code, UNATTRIBUTED_RANK, None, "unknown", "no longer in the catalogue", "", "", "", "", code=code)
+    )

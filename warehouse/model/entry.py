@@ -55,7 +55,7 @@ class Claim:
     basis: str = "measured"
     floor: bool = False
     onset_ms: int | None = None
-    order: tuple[int, bool, int, IdOrder, str] = field(init=False, compare=False, repr=False)
+    order: tuple[int, bool, int, IdOrder, str, int, SlotRanges] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.start_ms >= self.end_ms:
@@ -66,9 +66,12 @@ class Claim:
             object.__setattr__(self, "onset_ms", self.start_ms)
         rank = len(STATE_RANK) if self.floor else STATE_RANK[self.state]
         # Best rank, then earlier onset, then smaller evidence id: a total order, so input order cannot matter.
+        # The end closes it: two words of one key that differ only there are still told apart.
         # What is only presumed of an allocation yields to any measured word of the same state.
         presumed = self.basis == "presumed"
-        object.__setattr__(self, "order", (rank, presumed, self.onset_ms, id_order(self.key), self.source))
+        object.__setattr__(
+            self, "order", (rank, presumed, self.onset_ms, id_order(self.key), self.source, self.end_ms, self.slots)
+        )
 
     def payload(self, rule: str, attempt_id: int | None) -> Payload:
         """Gives what an entry says when this claim owns the instant."""

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 
 from warehouse.model.evidence import Allocation, Evidence
+from warehouse.model.slots import SlotRanges
 from warehouse.model.state import State
 from warehouse.model.time import Window
 from warehouse.store.rows import copy_in, instant, milliseconds, multirange, revisions_from, slot_ranges
@@ -38,6 +39,18 @@ def in_window(connection: Connection, window: Window) -> list[Evidence]:
     return [_evidence(row) for row in rows]
 
 
+def near(connection: Connection, window: Window, slots: SlotRanges) -> list[Evidence]:
+    """Gives the newest evidence that overlaps or touches the window on any of the slots."""
+    rows = connection.execute(
+        text(
+            "select * from evidence where upper_inf(revs) and slots && cast(:slots as int4multirange) "
+            "and tstzrange(start_at, end_at, '[]') && tstzrange(:start, :end, '[]')"
+        ),
+        {"start": instant(window.start_ms), "end": instant(window.end_ms), "slots": multirange(slots)},
+    )
+    return [_evidence(row) for row in rows]
+
+
 def by_id(connection: Connection, ids: Iterable[int]) -> list[Evidence]:
     """Gives the newest evidence among these row ids; superseded rows are left out."""
     rows = connection.execute(
@@ -46,13 +59,9 @@ def by_id(connection: Connection, ids: Iterable[int]) -> list[Evidence]:
     return [_evidence(row) for row in rows]
 
 
-def still_open(connection: Connection, source: str) -> list[Evidence]:
-    """Gives a source's evidence that has no end yet."""
-    rows = connection.execute(
-        text("select * from evidence where upper_inf(revs) and source = :source and end_at is null"),
-        {"source": source},
-    )
-    return [_evidence(row) for row in rows]
+def every_head(connection: Connection) -> list[Evidence]:
+    """Gives all evidence in its newest revision."""
+    return [_evidence(row) for row in connection.execute(text("select * from evidence where upper_inf(revs)"))]
 
 
 def write(connection: Connection, items: Sequence[Evidence], rev: int) -> dict[tuple[str, str], int]:
@@ -115,6 +124,11 @@ def allocation_heads(connection: Connection, jobs: Iterable[str]) -> dict[Alloca
 def allocation_name(allocation: Allocation) -> AllocationName:
     """Gives what names an allocation: a requeued job keeps its id, so the start is part of the name."""
     return (allocation.job, allocation.attempt, allocation.scope, allocation.start_ms)
+
+
+def every_allocation(connection: Connection) -> list[Allocation]:
+    """Gives all allocations in their newest revision."""
+    return [_allocation(row) for row in connection.execute(text("select * from allocation where upper_inf(revs)"))]
 
 
 def allocations_in(connection: Connection, window: Window) -> list[Allocation]:

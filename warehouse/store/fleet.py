@@ -23,10 +23,16 @@ class FleetChange:
     touched: tuple[tuple[int, int | None], ...]
 
 
-def zones(connection: Connection) -> list[str]:
-    """Gives the distinct time zones of the sites."""
+def zones(connection: Connection, rev: int | None = None) -> list[str]:
+    """Gives the distinct time zones of the sites known at a revision, or now."""
     return list(
-        connection.execute(text("select distinct timezone from place where kind = 'site' order by 1")).scalars()
+        connection.execute(
+            text(
+                "select distinct timezone from place where kind = 'site' "
+                "and rev <= coalesce(cast(:rev as bigint), rev) order by 1"
+            ),
+            {"rev": rev},
+        ).scalars()
     )
 
 
@@ -52,6 +58,8 @@ def load(connection: Connection, nodes: Sequence[NodeSpec], rev: int) -> tuple[F
     Returns:
         What changed, and the findings; with findings nothing was written.
     """
+    if not nodes:
+        return FleetChange(0, 0, 0, ()), []
     stored = _stored_tenures(connection)
     fresh, retiring, repeated, findings = _sort_out(nodes, stored)
     findings += _zone_faults(connection, nodes)
@@ -86,9 +94,10 @@ def _stored_tenures(connection: Connection) -> dict[tuple[str, str], list[_Store
             select site.name as site, hall.name as hall, rack.name as rack, node.name as node, node.id, g.model,
               count(*) as gpus, ms_of(lower(t.during)) as start_ms,
               case when upper_inf(t.during) then null else ms_of(upper(t.during)) end as end_ms, t.stranded
-            from place node join place rack on rack.id = node.parent_id join place hall on hall.id = rack.parent_id
+            from place node join place_extent x on x.place_id = node.id and upper_inf(x.revs)
+            join place rack on rack.id = node.parent_id join place hall on hall.id = rack.parent_id
             join place site on site.id = hall.parent_id
-            join tenure t on node.slots @> t.slot and upper_inf(t.revs) join gpu g on g.id = t.gpu_id
+            join tenure t on t.slot_k && x.slots::int4multirange and upper_inf(t.revs) join gpu g on g.id = t.gpu_id
             where node.kind = 'node' group by 1, 2, 3, 4, 5, 6, t.during, t.stranded
             """
         )
@@ -108,6 +117,7 @@ def _sort_out(
     retiring: list[NodeSpec] = []
     repeated = 0
     findings = []
+    retired = {(s.site, s.node, s.commissioned_ms): s.retired_ms for s in nodes if s.retired_ms is not None}
     for spec in dict.fromkeys(nodes):
         known = stored.get((spec.site, spec.node), [])
         same = next((k for k in known if k.start_ms == spec.commissioned_ms), None)
@@ -128,9 +138,7 @@ def _sort_out(
             else:
                 findings.append(Finding(f"node {spec.node}", "is already retired at another time in the ledger"))
         elif any(
-            (k.end_ms is None or k.end_ms > spec.commissioned_ms)
-            and (spec.retired_ms is None or spec.retired_ms > k.start_ms)
-            for k in known
+            _overlaps(spec, k.start_ms, k.end_ms or retired.get((spec.site, spec.node, k.start_ms))) for k in known
         ):
             findings.append(
                 Finding(f"node {spec.node}", "its tenure overlaps the one in the ledger; retire that one first")
@@ -138,6 +146,10 @@ def _sort_out(
         else:
             fresh.append(spec)
     return fresh, retiring, repeated, findings
+
+
+def _overlaps(spec: NodeSpec, start_ms: int, end_ms: int | None) -> bool:
+    return (end_ms is None or end_ms > spec.commissioned_ms) and (spec.retired_ms is None or spec.retired_ms > start_ms)
 
 
 def _zone_faults(connection: Connection, nodes: Sequence[NodeSpec]) -> list[Finding]:
@@ -156,7 +168,8 @@ def _retire(connection: Connection, known: list[_Stored], spec: NodeSpec, rev: i
         text(
             """
             update tenure set revs = int8range(lower(revs), :rev) where upper_inf(revs)
-              and slot <@ (select slots::int4multirange from place where id = :place) and lower(during) = :start
+              and slot <@ (select slots::int4multirange from place_extent where place_id = :place and upper_inf(revs))
+              and lower(during) = :start
             returning gpu_id, slot, stranded
             """
         ),
@@ -168,7 +181,7 @@ def _retire(connection: Connection, known: list[_Stored], spec: NodeSpec, rev: i
 
 def _add(connection: Connection, fresh: Sequence[NodeSpec], rev: int) -> None:
     tenure = [
-        (spec, slot) for spec, first in place_nodes(connection, fresh) for slot in range(first, first + spec.gpus)
+        (spec, slot) for spec, first in place_nodes(connection, fresh, rev) for slot in range(first, first + spec.gpus)
     ]
     ids = _reserve(connection, "gpu", len(tenure))
     copy_in(

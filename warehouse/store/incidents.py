@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import Connection, text
 
-from warehouse.model.cause import Cause
+from warehouse.model.cause import Cause, known
 from warehouse.model.incident import Incident
-from warehouse.store.rows import revisions_from
+from warehouse.store.rows import copy_in, revisions_from
 
 
 def members_of(connection: Connection, evidence_ids: Iterable[int]) -> dict[int, int]:
@@ -47,7 +47,7 @@ def regroup(
     """Writes the membership that these groups say, keeping numbers where evidence stayed together.
 
     Returns:
-        The ids of the evidence whose incident changed, so that their time is booked again.
+        The ids of the evidence whose incident or charged cause changed, so that their time is booked again.
 
     Args:
         groups: incidents whose members carry stored ids.
@@ -56,74 +56,91 @@ def regroup(
         causes: the catalogue, for symptoms kept as contributing causes.
         rev: the revision being written.
     """
+    numbered = _number(connection, groups, before, predecessor)
+    wanted = {m.id: number for number, g in numbered.items() for m in g.members if m.id is not None}
+    recharged = _charge(connection, numbered, causes, rev)
+    _close_members(connection, [i for i, number in before.items() if wanted.get(i) != number], rev)
+    moved = {i for i, number in wanted.items() if before.get(i) != number}
+    copy_in(
+        connection, "incident_evidence", ("incident_id", "evidence_id", "revs"), ("int8", "int8", "int8range"),
+        ((wanted[i], i, revisions_from(rev)) for i in sorted(moved)),
+    )  # fmt: skip
+    for number in sorted(set(before.values()) - set(wanted.values())):
+        _merge(connection, number, before, wanted, predecessor, rev)
+    return moved | {i for i, number in wanted.items() if number in recharged}
+
+
+def _number(
+    connection: Connection, groups: Sequence[Incident], before: Mapping[int, int], predecessor: Mapping[int, int]
+) -> dict[int, Incident]:
+    """Gives each group its number: the smallest that its evidence had and no earlier group took, else a new one."""
     taken: set[int] = set()
-    wanted: dict[int, int] = {}
+    chosen: list[int | None] = []
     for group in groups:
-        old = sorted(
-            {
-                before[i]
-                for member in group.members
-                for i in (member.id, predecessor.get(member.id or 0))
-                if i is not None and i in before
-            }
-        )
-        number = next((o for o in old if o not in taken), None) or _new(connection)
-        taken.add(number)
-        for member in group.members:
-            assert member.id is not None
-            wanted[member.id] = number
-        _charge(connection, number, group, causes, rev)
-    stale = [i for i, number in before.items() if wanted.get(i) != number]
-    _close_members(connection, stale, rev)
-    for evidence_id, number in wanted.items():
-        if before.get(evidence_id) != number:
-            connection.execute(
-                text("insert into incident_evidence (incident_id, evidence_id, revs) values (:i, :e, :revs)"),
-                {"i": number, "e": evidence_id, "revs": revisions_from(rev)},
-            )
-    gone = set(before.values()) - set(wanted.values())
-    for number in sorted(gone):
-        _merge(connection, number, before, wanted, predecessor)
-    return {i for i, number in wanted.items() if before.get(i) != number}
+        ids = [i for m in group.members for i in (m.id, predecessor.get(m.id or 0)) if i is not None]
+        number = min((before[i] for i in ids if i in before and before[i] not in taken), default=None)
+        if number is not None:
+            taken.add(number)
+        chosen.append(number)
+    fresh = iter(_new(connection, chosen.count(None)))
+    return {next(fresh) if n is None else n: g for n, g in zip(chosen, groups, strict=True)}
 
 
-def _new(connection: Connection) -> int:
-    return int(connection.execute(text("insert into incident default values returning id")).scalar_one())
+def _new(connection: Connection, count: int) -> list[int]:
+    numbers = list(
+        connection.execute(
+            text("select nextval(pg_get_serial_sequence('incident', 'id')) from generate_series(1, :count)"),
+            {"count": count},
+        ).scalars()
+    )
+    copy_in(connection, "incident", ("id",), ("int8",), ((number,) for number in numbers))
+    return numbers
 
 
-def _charge(connection: Connection, number: int, group: Incident, causes: Mapping[str, Cause], rev: int) -> None:
-    wanted = {(group.cause, "charged")} | {
-        (m.cause, "contributing") for m in group.members if m.cause is not None and m.cause != group.cause
-    }
-    stored = {
-        (row.cause, row.role)
+Charge = tuple[int, str, str]
+
+
+def _charge(
+    connection: Connection, numbered: Mapping[int, Incident], causes: Mapping[str, Cause], rev: int
+) -> set[int]:
+    """Writes charged and contributing causes; gives the incidents whose charged cause is not what it was."""
+    wanted: set[Charge] = set()
+    for number, group in numbered.items():
+        wanted.add((number, group.cause, "charged"))
+        wanted |= {(number, m.cause, "contributing") for m in group.members if m.cause not in (None, group.cause)}
+    stored: set[Charge] = {
+        (row.incident_id, row.cause, row.role)
         for row in connection.execute(
-            text("select cause, role from incident_cause where incident_id = :i and upper_inf(revs)"), {"i": number}
+            text(
+                "select incident_id, cause, role from incident_cause where incident_id = any(:ids) and upper_inf(revs)"
+            ),
+            {"ids": sorted(numbered)},
         )
     }
-    for cause, role in stored - wanted:
+    gone = sorted(stored - wanted)
+    if gone:
         connection.execute(
             text(
-                "update incident_cause set revs = int8range(lower(revs), :rev) "
-                "where incident_id = :i and cause = :cause and role = :role and upper_inf(revs)"
+                "update incident_cause set revs = int8range(lower(revs), :rev) where upper_inf(revs) and "
+                "(incident_id, cause, role) in (select * from "
+                "unnest(cast(:ids as bigint[]), cast(:causes as text[]), cast(:roles as text[])))"
             ),
-            {"rev": rev, "i": number, "cause": cause, "role": role},
+            {"rev": rev, "ids": [g[0] for g in gone], "causes": [g[1] for g in gone], "roles": [g[2] for g in gone]},
         )
-    for cause, role in sorted(wanted - stored):
-        connection.execute(
-            text(
-                "insert into incident_cause (incident_id, cause, is_symptom, role, set_by, reason, revs) "
-                "values (:i, :cause, :symptom, :role, 'rules', :reason, :revs)"
-            ),
-            {
-                "i": number,
-                "cause": cause,
-                "symptom": causes[cause].is_symptom,
-                "role": role,
-                "reason": "stated by its evidence" if role == "charged" else "a symptom is never charged",
-                "revs": revisions_from(rev),
-            },
-        )
+    copy_in(
+        connection,
+        "incident_cause",
+        ("incident_id", "cause", "is_symptom", "role", "set_by", "reason", "revs"),
+        ("int8", "text", "bool", "text", "text", "text", "int8range"),
+        (
+            (number, cause, known(causes, cause).is_symptom, role, "rules", _REASON[role], revisions_from(rev))
+            for number, cause, role in sorted(wanted - stored)
+        ),
+    )
+    return {number for number, _, role in gone if role == "charged"}
+
+
+_REASON = {"charged": "stated by its evidence", "contributing": "a symptom is never charged"}
 
 
 def _close_members(connection: Connection, evidence_ids: Sequence[int], rev: int) -> None:
@@ -143,6 +160,7 @@ def _merge(
     before: Mapping[int, int],
     wanted: Mapping[int, int],
     predecessor: Mapping[int, int],
+    rev: int,
 ) -> None:
     """Points an incident that lost all its evidence to the one that took it."""
     successor = {old: new for new, old in predecessor.items()}
@@ -150,7 +168,9 @@ def _merge(
         into = wanted.get(successor.get(evidence_id, evidence_id))
         if incident_id == number and into is not None:
             connection.execute(
-                text("update incident set merged_into = :into where id = :i and merged_into is null"),
-                {"into": into, "i": number},
+                text(
+                    "update incident set merged_into = :into, merged_rev = :rev where id = :i and merged_into is null"
+                ),
+                {"into": into, "i": number, "rev": rev},
             )
             return

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, text
 
 from warehouse.model.fleet import NodeSpec, Place
 from warehouse.model.slots import SlotRanges, normalise
-from warehouse.store.rows import multirange, slot_ranges
+from warehouse.store.rows import copy_in, multirange, revisions_from, slot_ranges
 
 # Room to grow inside a node's block: 8 slots, or the next power of two for larger trays.
 MIN_NODE_BLOCK = 8
@@ -21,17 +21,24 @@ KINDS = ("site", "hall", "rack", "node")
 Path = tuple[str, ...]
 
 
-def places(connection: Connection) -> list[Place]:
-    """Gives every place, parents before children."""
-    rows = connection.execute(text("select id, kind, parent_id, name, slots from place order by id"))
+def places(connection: Connection, rev: int | None = None) -> list[Place]:
+    """Gives every place with what it covers at a revision, or as it stands; parents before children."""
+    rows = connection.execute(
+        text(
+            "select p.id, p.kind, p.parent_id, p.name, x.slots from place p join place_extent x on x.place_id = p.id "
+            "and case when cast(:rev as bigint) is null then upper_inf(x.revs) else x.revs @> cast(:rev as bigint) end "
+            "order by p.id"
+        ),
+        {"rev": rev},
+    )
     return [Place(r.id, r.kind, r.parent_id, r.name, slot_ranges(r.slots)) for r in rows]
 
 
-def place_nodes(connection: Connection, fresh: Sequence[NodeSpec]) -> list[tuple[NodeSpec, int]]:
+def place_nodes(connection: Connection, fresh: Sequence[NodeSpec], rev: int) -> list[tuple[NodeSpec, int]]:
     """Stores the places of new nodes and gives each node the first slot of its block."""
     tree = _Tree(connection, fresh)
     placed = [(spec, tree.block_of(spec)) for spec in tree.ordered]
-    tree.write()
+    tree.write(rev)
     return placed
 
 
@@ -102,30 +109,40 @@ class _Tree:
             self._slots[place] = normalise([*self._slots.get(place, ()), (first, first + run)])
         return first
 
-    def write(self) -> None:
-        """Stores new places and the grown slot sets of old ones."""
+    def write(self, rev: int) -> None:
+        """Stores new places, and for those that grew a new extent beside the old one."""
+        grown = []
         for path in sorted(self._slots, key=lambda p: (len(p), self._slots[p])):
             if path not in self._ids:
-                self._ids[path] = self._insert(path)
+                self._ids[path] = self._insert(path, rev)
             elif self._slots[path] != self._before[path]:
-                self._connection.execute(
-                    text("update place set slots = :slots where id = :id"),
-                    {"slots": multirange(self._slots[path]), "id": self._ids[path]},
-                )
+                grown.append(self._ids[path])
+        self._connection.execute(
+            text(
+                "update place_extent set revs = int8range(lower(revs), :rev) "
+                "where upper_inf(revs) and place_id = any(:ids)"
+            ),
+            {"rev": rev, "ids": grown},
+        )
+        changed = [path for path in self._slots if self._slots[path] != self._before.get(path)]
+        copy_in(
+            self._connection, "place_extent", ("place_id", "slots", "revs"), ("int4", "int4multirange", "int8range"),
+            [(self._ids[path], multirange(self._slots[path]), revisions_from(rev)) for path in changed],
+        )  # fmt: skip
 
-    def _insert(self, path: Path) -> int:
+    def _insert(self, path: Path, rev: int) -> int:
         spec = self._spec.get(path)
         return int(
             self._connection.execute(
                 text(
-                    "insert into place (kind, parent_id, name, slots, timezone, power_domain, leaf_switch, "
-                    "blast_domain) values (:kind, :parent, :name, :slots, :zone, :power, :leaf, :blast) returning id"
+                    "insert into place (kind, parent_id, name, rev, timezone, power_domain, leaf_switch, "
+                    "blast_domain) values (:kind, :parent, :name, :rev, :zone, :power, :leaf, :blast) returning id"
                 ),
                 {
                     "kind": KINDS[len(path) - 1],
                     "parent": self._ids.get(path[:-1]),
                     "name": path[-1],
-                    "slots": multirange(self._slots[path]),
+                    "rev": rev,
                     "zone": self._zone.get(path[0], "UTC") if len(path) == 1 else None,
                     "power": spec.power_domain if spec else None,
                     "leaf": spec.leaf_switch if spec else None,

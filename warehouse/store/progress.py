@@ -1,10 +1,13 @@
-"""How far live sources have been read."""
+"""Notes to ourselves: how far live sources have been read, and what an import left to be booked."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sqlalchemy import Connection, text
 
-from warehouse.store.rows import instant, milliseconds
+from warehouse.model.time import Window
+from warehouse.store.rows import copy_in, instant, milliseconds, span
 
 
 def read(connection: Connection, source: str) -> int | None:
@@ -16,12 +19,45 @@ def read(connection: Connection, source: str) -> int | None:
     )
 
 
-def write(connection: Connection, source: str, until_ms: int) -> None:
-    """Notes how far a source has been read."""
-    connection.execute(
+def advance(connection: Connection, source: str, until_ms: int) -> bool:
+    """Notes how far a source has been read; gives False, and notes nothing, where it was read further already."""
+    noted = connection.execute(
         text(
-            "insert into source_progress values (:source, :until) "
-            "on conflict (source) do update set observed_until = excluded.observed_until"
+            "insert into source_progress values (:source, :until) on conflict (source) do update "
+            "set observed_until = excluded.observed_until "
+            "where source_progress.observed_until < excluded.observed_until returning source"
         ),
         {"source": source, "until": instant(until_ms)},
+    )
+    return noted.first() is not None
+
+
+def defer(connection: Connection, spans: Iterable[tuple[int, int | None]]) -> None:
+    """Notes time that was touched and not booked; the next booking takes it up."""
+    copy_in(connection, "unbooked", ("during",), ("tstzrange",), [(span(*s),) for s in spans if s[0] != s[1]])
+
+
+def take_deferred(connection: Connection) -> list[tuple[int, int | None]]:
+    """Gives the deferred spans and forgets them: the caller books them in this transaction."""
+    rows = connection.execute(
+        text(
+            "delete from unbooked returning ms_of(lower(during)) as start_ms, "
+            "case when upper_inf(during) then null else ms_of(upper(during)) end as end_ms"
+        )
+    )
+    return [(row.start_ms, row.end_ms) for row in rows]
+
+
+def pending(connection: Connection) -> bool:
+    """Tells whether any time waits to be booked."""
+    return bool(connection.execute(text("select exists (select 1 from unbooked)")).scalar_one())
+
+
+def deferred(connection: Connection, window: Window) -> bool:
+    """Tells whether time of the window waits to be booked."""
+    return bool(
+        connection.execute(
+            text("select exists (select 1 from unbooked where during && tstzrange(:start, :end))"),
+            {"start": instant(window.start_ms), "end": instant(window.end_ms)},
+        ).scalar_one()
     )

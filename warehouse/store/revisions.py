@@ -49,6 +49,11 @@ def latest(connection: Connection, as_of: int | None = None) -> Revision | None:
     return _revision(row)
 
 
+def newest_rev(connection: Connection) -> int:
+    """Gives a revision at which all rows stand that stand now, those of the revision being written among them."""
+    return int(connection.execute(text("select coalesce(max(rev), 0) + 1 from revision")).scalar_one())
+
+
 def add(connection: Connection, revision: Revision, closed: Iterable[Entry] = (), opened: Iterable[Entry] = ()) -> None:
     """Writes the revision with its place in the chain."""
     before = latest(connection)

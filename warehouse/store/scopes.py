@@ -1,77 +1,151 @@
-"""What a scope covers: the words of a source become slot sets."""
+"""What a scope covers: the words of a source become slot sets.
+
+A node may have held other slots at other times (moved, rebuilt with more GPUs), so its words are read at the instant
+that they speak of.
+"""
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, text
+from bisect import bisect_right
+from dataclasses import dataclass, field
 
-from warehouse.model.fleet import Place
+from sqlalchemy import Connection
+
+from warehouse.model.fleet import Place, TenureBlock
 from warehouse.model.slots import SlotRanges, normalise, overlap
+from warehouse.store.fleet import tenure_blocks
 from warehouse.store.places import places
+from warehouse.store.revisions import newest_rev
+
+KINDS = ("rack", "hall", "site")
+
+
+@dataclass(slots=True)
+class _Node:
+    place: Place
+    site: str
+    tenures: list[tuple[int, int | None, SlotRanges]] = field(default_factory=list)
+
+    def at(self, at_ms: int) -> SlotRanges | None:
+        """Gives the slots that held GPUs at an instant, None where none did."""
+        found = [slots for start, end, slots in self.tenures if start <= at_ms and (end is None or at_ms < end)]
+        return normalise([part for slots in found for part in slots]) or None
+
+    def nearest(self, at_ms: int) -> SlotRanges:
+        """Gives the slots of the tenure at the instant, else of the last one before it, else of the first."""
+        here = self.at(at_ms)
+        if here is not None:
+            return here
+        before = [tenure for tenure in self.tenures if tenure[0] <= at_ms]
+        return max(before or self.tenures[:1])[2] if self.tenures else ()
 
 
 class Resolver:
-    """Turns scopes into slot sets: NODE, NODE/INDEX, rack:NAME, hall:NAME, site:NAME, joined by +."""
+    """Turns scopes into slot sets: NODE, NODE/INDEX, rack:NAME, hall:NAME, site:NAME, joined by +.
 
-    def __init__(self, connection: Connection) -> None:
-        self._by_name: dict[tuple[str, str], list[Place]] = {}
+    Where two sites have a node of the same name, `site:SITE/NODE` and `site:SITE/NODE/INDEX` tell them apart.
+    """
+
+    def __init__(self, connection: Connection, at_ms: int = 0) -> None:
+        """Reads the fleet as it stands; `at_ms` is the instant for `node` and `gpu`."""
+        self._at_ms = at_ms
+        self._places: dict[tuple[str, str], list[Place]] = {}
+        self._nodes: dict[str, list[_Node]] = {}
+        by_id: dict[int, Place] = {}
+        nodes: list[_Node] = []
         for place in places(connection):
-            self._by_name.setdefault((place.kind, place.name), []).append(place)
-        self._gpus = {
-            row.id: row.gpus
-            for row in connection.execute(
-                text(
-                    "select p.id, count(distinct t.slot) as gpus from place p join tenure t on p.slots @> t.slot "
-                    "where p.kind = 'node' and upper_inf(t.revs) group by p.id"
-                )
-            )
-        }
+            by_id[place.id] = place
+            self._places.setdefault((place.kind, place.name), []).append(place)
+            if place.kind == "node":
+                node = _Node(place, _site_of(place, by_id))
+                nodes.append(node)
+                self._nodes.setdefault(place.name, []).append(node)
+        _give_tenures(nodes, tenure_blocks(connection, newest_rev(connection)))
 
-    def scope(self, words: str) -> SlotRanges:
-        """Gives the slots of a scope.
+    def scope(self, words: str, at_ms: int) -> SlotRanges:
+        """Gives the slots of a scope that is spoken of at an instant.
 
         Raises:
             ValueError: with a reason fit to print.
         """
         found: list[tuple[int, int]] = []
         for word in words.split("+"):
-            found.extend(self._one(word.strip()))
+            found.extend(self._one(word.strip(), at_ms))
         return normalise(found)
 
     def node(self, name: str) -> SlotRanges | None:
         """Gives the slots of a node that hold GPUs, None for an unknown or ambiguous name."""
-        known = self._by_name.get(("node", name), [])
-        if len(known) != 1:
-            return None
-        first = known[0].slots[-1][0]
-        return ((first, first + self._gpus.get(known[0].id, 0)),)
+        known = [node for node in self._nodes.get(name, []) if node.at(self._at_ms)]
+        return known[0].at(self._at_ms) if len(known) == 1 else None
 
     def gpu(self, node: str, position: int) -> SlotRanges | None:
         """Gives the slot of a node's GPU by position, None where there is none."""
         slots = self.node(node)
-        if slots is None or not 0 <= position < slots[0][1] - slots[0][0]:
-            return None
-        return ((slots[0][0] + position, slots[0][0] + position + 1),)
+        return None if slots is None else _nth(slots, position)
 
-    def _one(self, word: str) -> SlotRanges:
+    def _one(self, word: str, at_ms: int) -> SlotRanges:
         kind, colon, name = word.partition(":")
-        if colon:
-            if kind not in ("rack", "hall", "site"):
-                raise ValueError(f"scope '{word[:80]}' begins with none of rack:, hall:, site:")
-            return self._named(kind, name).slots
-        name, slash, index = word.partition("/")
-        node = self._named("node", name)
-        if not slash:
-            return node.slots
-        gpus = self._gpus.get(node.id, 0)
-        if not (index.isascii() and index.isdecimal()) or int(index) >= gpus:
-            raise ValueError(f"scope '{word[:80]}': node {name} has GPUs 0 to {gpus - 1}")
-        first = node.slots[-1][0] + int(index)
-        return overlap(node.slots, ((first, first + 1),))
-
-    def _named(self, kind: str, name: str) -> Place:
-        known = self._by_name.get((kind, name), [])
+        if not colon:
+            return self._node(word, word, None, at_ms)
+        if kind not in KINDS:
+            raise ValueError(f"scope '{word[:80]}' begins with none of rack:, hall:, site:")
+        site, slash, rest = name.partition("/")
+        if kind == "site" and slash:
+            return self._node(word, rest, site, at_ms)
+        known = self._places.get((kind, name), [])
         if not known:
             raise ValueError(f"unknown {kind} '{name[:80]}'; load it first: gpu-minutes fleet load")
         if len(known) > 1:
             raise ValueError(f"{kind} '{name[:80]}' stands in {len(known)} places; name its nodes instead")
-        return known[0]
+        return known[0].slots
+
+    def _node(self, word: str, name: str, site: str | None, at_ms: int) -> SlotRanges:
+        name, slash, index = name.partition("/")
+        known = [node for node in self._nodes.get(name, []) if site in (None, node.site)]
+        if not known:
+            raise ValueError(f"unknown node '{name[:80]}'; load it first: gpu-minutes fleet load")
+        if len(known) > 1:
+            known = [node for node in known if node.at(at_ms)] or known
+        if len({node.site for node in known}) > 1:
+            sites = " or ".join(sorted(f"site:{node.site}/{name}" for node in known))
+            raise ValueError(f"node '{name[:80]}' stands in {len(known)} sites; write {sites}")
+        if not slash:
+            return normalise([part for node in known for part in node.place.slots])
+        slots = known[-1].nearest(at_ms)
+        gpus = sum(high - low for low, high in slots)
+        found = _nth(slots, int(index)) if index.isascii() and index.isdecimal() and len(index) < 9 else None
+        if found is None:
+            raise ValueError(f"scope '{word[:80]}': node {name} has GPUs 0 to {gpus - 1}")
+        return found
+
+
+def _nth(slots: SlotRanges, position: int) -> SlotRanges | None:
+    if position < 0:
+        return None
+    for low, high in slots:
+        if position < high - low:
+            return ((low + position, low + position + 1),)
+        position -= high - low
+    return None
+
+
+def _site_of(place: Place, by_id: dict[int, Place]) -> str:
+    while place.parent_id is not None:
+        place = by_id[place.parent_id]
+    return place.name
+
+
+def _give_tenures(nodes: list[_Node], blocks: list[TenureBlock]) -> None:
+    """Hands each node its part of every block; blocks are few, so nodes are found by their first slot."""
+    parts = sorted((low, high, at) for at, node in enumerate(nodes) for low, high in node.place.slots)
+    starts = [low for low, _, _ in parts]
+    for block in blocks:
+        for low, high in block.slots:
+            at = max(0, bisect_right(starts, low) - 1)
+            while at < len(parts) and parts[at][0] < high:
+                mine = overlap(((parts[at][0], parts[at][1]),), ((low, high),))
+                if mine:
+                    nodes[parts[at][2]].tenures.append((block.start_ms, block.end_ms, mine))
+                at += 1
+    for node in nodes:
+        node.tenures.sort(key=lambda tenure: (tenure[0], tenure[2]))

@@ -22,6 +22,10 @@ CONSTRAINTS = {
     "ex_tenure_one_gpu_per_slot": "EXCLUDE USING gist (slot_k WITH &&, during WITH &&, revs WITH &&)",
     "ex_tenure_one_slot_per_gpu": "EXCLUDE USING gist (gpu_k WITH &&, during WITH &&, revs WITH &&)",
     "ex_rate_one_price": "EXCLUDE USING gist (line_k WITH &&, effective WITH &&, revs WITH &&)",
+    "ex_place_extent_one_at_a_time": "EXCLUDE USING gist (place_k WITH &&, revs WITH &&)",
+    "ex_incident_evidence_one_incident": "EXCLUDE USING gist (evidence_k WITH &&, revs WITH &&)",
+    "ex_incident_cause_one_charged": "EXCLUDE USING gist (incident_k WITH &&, revs WITH &&) "
+    "WHERE ((role = 'charged'::text))",
 }
 HISTORY = (
     "tenure", "evidence", "allocation", "incident", "incident_evidence", "incident_cause", "ledger_entry", "rate",

@@ -7,20 +7,23 @@ from sqlalchemy import Connection, text
 from warehouse.model.state import State, class_of
 from warehouse.store.rows import instant
 from warehouse.views.question import Question
-from warehouse.views.tiles import LABEL, buckets
+from warehouse.views.tiles import IN_WINDOW, LABEL, MODEL_BLOCK, buckets
 
-# A fault that began in the window, zero length included, or that reaches into it.
-_SEEN = """
-with seen as (
-  select ie.incident_id, ev.id as evidence_id, ev.slots, ev.state::text as state, ev.start_at, ev.end_at, ev.job,
-    ic.cause
+# A fault that began in the window, zero length included, or that reaches into it; where it hit installed GPUs.
+_SEEN = f"""
+with {MODEL_BLOCK},
+seen as (
+  select ie.incident_id, ev.id as evidence_id, ev.slots * b.slots as slots, b.model, ev.state::text as state,
+    ev.start_at, ev.end_at, ev.job, ic.cause
   from incident_evidence ie join evidence ev on ev.id = ie.evidence_id
   join incident_cause ic on ic.incident_id = ie.incident_id and ic.role = 'charged'
     and ic.revs @> cast(:rev as bigint)
-  where ie.revs @> cast(:rev as bigint) and ev.start_at < :end
-    and (ev.start_at >= :start or ev.end_at is null or ev.end_at > :start))
+  join model_block b on b.slots && ev.slots::int4multirange and b.during && tstzrange(ev.start_at, ev.end_at, '[]')
+  where ie.revs @> cast(:rev as bigint) and {IN_WINDOW})
 """
-_PLACE = "select {label} as key, incident_id from seen join place p on p.kind = '{kind}' and p.slots && seen.slots"
+_PLACE = """, label as ({label})
+select l.key, incident_id from seen join place_extent x on x.slots && seen.slots and x.revs @> cast(:rev as bigint)
+  join label l on l.place_id = x.place_id"""
 _BUCKET = """
 select b.key, incident_id from seen join
   unnest(cast(:keys as text[]), cast(:starts as timestamptz[]), cast(:ends as timestamptz[]))
@@ -32,8 +35,7 @@ _KEYS = {
     "class": "select state as key, incident_id from seen",
     "cause": "select cause as key, incident_id from seen",
     "incident": "select 'INC-' || incident_id as key, incident_id from seen",
-    "model": "select g.model as key, incident_id from seen join tenure t on t.slot_k && seen.slots::int4multirange "
-    "and t.revs @> cast(:rev as bigint) join gpu g on g.id = t.gpu_id",
+    "model": "select model as key, incident_id from seen",
     "tenant": "select a.tenant as key, seen.incident_id from seen join ledger_entry e "
     "on e.incident_id = seen.incident_id "
     "and e.revs @> cast(:rev as bigint) join allocation a on a.id = e.allocation_id",
@@ -42,7 +44,7 @@ _KEYS = {
     "on a.id = e.allocation_id where coalesce(a.job, seen.job) is not null",
     "day": _BUCKET,
     "month": _BUCKET,
-} | {kind: _PLACE.format(kind=kind, label=LABEL) for kind in ("site", "hall", "rack", "node")}
+} | {kind: _PLACE.format(label=LABEL.format(kind=kind)) for kind in ("site", "hall", "rack", "node")}
 
 
 def incidents_by(connection: Connection, question: Question, by: str) -> dict[str, int]:
@@ -52,6 +54,7 @@ def incidents_by(connection: Connection, question: Question, by: str) -> dict[st
         "start": instant(question.window.start_ms),
         "end": instant(question.window.end_ms),
         "rev": question.rev,
+        "to_horizon": question.to_horizon,
     }
     if found:
         values |= {

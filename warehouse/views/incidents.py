@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
@@ -12,24 +13,35 @@ from sqlalchemy import Connection, Row, text
 
 from warehouse.causes import load_causes
 from warehouse.ledger.price import cost, displayed, displayed_parts, largest_remainder
-from warehouse.model.slots import SlotRanges, count, overlap
+from warehouse.model.cause import known
+from warehouse.model.slots import SlotRanges, count
 from warehouse.model.state import PPM
 from warehouse.model.time import format_instant
 from warehouse.store.places import places
 from warehouse.store.rows import instant, slot_ranges
 from warehouse.views.question import Question
+from warehouse.views.tiles import IN_WINDOW, MODEL_BLOCK
 
-_LIST = """
-with member as (
-  select ie.incident_id, min(ev.start_at) as start_at, bool_or(ev.end_at is null) as open, max(ev.end_at) as end_at,
-    range_agg(r) as slots, count(distinct ev.id) as evidence, array_agg(distinct ev.state::text) as states
-  from incident_evidence ie join evidence ev on ev.id = ie.evidence_id, unnest(ev.slots::int4multirange) as r
-  where ie.revs @> cast(:rev as bigint) and (cast(:id as bigint) is null or ie.incident_id = :id)
-  group by ie.incident_id)
-select m.*, ms_of(m.start_at) as start_ms, ms_of(m.end_at) as end_ms, ic.cause
+_LIST = f"""
+with {MODEL_BLOCK},
+ev as (
+  select ie.incident_id, ev.* from incident_evidence ie join evidence ev on ev.id = ie.evidence_id
+  where ie.revs @> cast(:rev as bigint) and (cast(:id as bigint) is null or ie.incident_id = :id)),
+hit as (
+  select ev.incident_id, range_agg(r) as slots from ev
+  join model_block b on b.slots && ev.slots::int4multirange and b.during && tstzrange(ev.start_at, ev.end_at, '[]'),
+    unnest(ev.slots * b.slots) as r
+  group by ev.incident_id),
+member as (
+  select ev.incident_id, min(ev.start_at) as start_at, bool_or(ev.end_at is null) as open, max(ev.end_at) as end_at,
+    range_agg(r) as slots, count(distinct ev.id) as evidence, array_agg(distinct ev.state::text) as states,
+    bool_or({IN_WINDOW}) as seen
+  from ev, unnest(ev.slots::int4multirange) as r group by ev.incident_id)
+select m.*, ms_of(m.start_at) as start_ms, ms_of(m.end_at) as end_ms, ic.cause, hit.slots as hit
 from member m join incident_cause ic on ic.incident_id = m.incident_id and ic.role = 'charged'
   and ic.revs @> cast(:rev as bigint)
-where m.start_at < :end and (m.open or m.end_at > :start or m.start_at >= :start)
+left join hit on hit.incident_id = m.incident_id
+where m.seen or cast(:id as bigint) is not null
 """
 
 _LOSS = """
@@ -47,14 +59,11 @@ select incident_id, state, sum(slot_count(slots)::numeric * span_ms(during)) as 
   ms_of(min(lower(during))) as start_ms, ms_of(max(upper(during))) as end_ms
 from tile group by 1, 2
 """
-_PRICED = """,
-block as (
-  select range_agg(int4range(t.slot, t.slot + 1)) as slots, t.during::tstzrange as during, g.model
-  from tenure t join gpu g on g.id = t.gpu_id where t.revs @> cast(:rev as bigint) group by t.during, g.model)
+_PRICED = f""", {MODEL_BLOCK}
 select t.incident_id, t.state, b.model, r.per_gpu_hour, ms_of(lower(r.effective)) as effective_ms,
   sum(slot_count(t.slots * b.slots)::numeric * span_ms(t.during * b.during * r.effective)) as gpu_ms,
   sum(slot_count(t.slots * b.slots)::numeric * span_ms(t.during * b.during * r.effective) * t.lost_ppm) as lost_ms_ppm
-from tile t join block b on b.slots && t.slots and b.during && t.during
+from tile t join model_block b on b.slots && t.slots and b.during && t.during
 join rate_line l on l.model = b.model and l.card = :card
 join rate r on r.line_id = l.id and r.revs @> cast(:rev as bigint) and r.effective && (t.during * b.during)
 group by 1, 2, 3, 4, 5 order by 1, 2, 3, 5
@@ -73,13 +82,19 @@ def incident(connection: Connection, question: Question, incident_id: int) -> di
 
     An incident that was merged gives only `id` and `merged_into`. Law: the phases sum to the incident's total.
     """
-    merged = connection.execute(text("select merged_into from incident where id = :id"), {"id": incident_id}).first()
+    merged = connection.execute(
+        text(
+            "select case when merged_rev <= cast(:rev as bigint) then merged_into end as merged_into "
+            "from incident where id = :id"
+        ),
+        {"id": incident_id, "rev": question.rev},
+    ).first()
     if merged is None:
         return None
     found = _summaries(connection, question, incident_id)
     if not found:
         return {"id": incident_id, "merged_into": merged.merged_into} if merged.merged_into else None
-    cause = load_causes()[str(found[0]["cause"])]
+    cause = known(load_causes(), str(found[0]["cause"]))
     return {
         **found[0],
         "cause_detail": {
@@ -107,6 +122,7 @@ def _parameters(question: Question, incident_id: int | None) -> dict[str, object
         "start": instant(question.window.start_ms),
         "end": instant(question.window.end_ms),
         "rev": question.rev,
+        "to_horizon": question.to_horizon,
         "card": question.card,
         "id": incident_id,
     }
@@ -114,7 +130,7 @@ def _parameters(question: Question, incident_id: int | None) -> dict[str, object
 
 def _summaries(connection: Connection, question: Question, incident_id: int | None) -> list[dict[str, object]]:
     values = _parameters(question, incident_id)
-    names = _Names(connection)
+    names = _Names(connection, question.rev)
     area = {r.incident_id: r for r in _sum_up(connection.execute(text(_LOSS + _AREA), values))}
     rows = connection.execute(text(_LIST), values).all()
     ids = [row.incident_id for row in rows]
@@ -122,14 +138,15 @@ def _summaries(connection: Connection, question: Question, incident_id: int | No
     lost = [round(Fraction(area[i].lost_ms_ppm, PPM)) if i in area else 0 for i in ids]
     money = _money(connection, question, values, ids)
     summaries = []
-    for row, lost_ms, amount in zip(rows, lost, money, strict=True):
-        slots = slot_ranges(row.slots)
-        cause = load_causes()[row.cause]
+    for row, lost_ms, (amount, priced) in zip(rows, lost, money, strict=True):
+        hit = () if row.hit is None else slot_ranges(row.hit)
+        where = hit or slot_ranges(row.slots)
+        cause = known(load_causes(), row.cause)
         summaries.append(
             {
                 "id": row.incident_id,
                 "ref": f"INC-{row.incident_id}",
-                "title": f"{cause.title}: {names.describe(slots)}",
+                "title": f"{cause.title}: {names.describe(where, count(hit))}",
                 "cause": row.cause,
                 "owner": cause.owner,
                 "states": sorted(row.states),
@@ -137,12 +154,13 @@ def _summaries(connection: Connection, question: Question, incident_id: int | No
                 "start": format_instant(row.start_ms),
                 "end": None if row.open else format_instant(row.end_ms),
                 "duration_ms": None if row.open else row.end_ms - row.start_ms,
-                "gpus": count(names.installed(slots)),
-                "nodes": names.nodes_of(slots),
+                "gpus": count(hit),
+                "nodes": names.nodes_of(where),
                 "evidence_count": row.evidence,
                 "gpu_ms": area[row.incident_id].gpu_ms if row.incident_id in area else 0,
                 "lost_gpu_ms": lost_ms,
                 "cost_of_loss": amount,
+                "unpriced_lost_gpu_ms": lost_ms - round(Fraction(priced, PPM)),
                 "currency": question.currency,
             }
         )
@@ -172,14 +190,20 @@ def _lost(exact: Sequence[int]) -> list[int]:
 
 def _money(
     connection: Connection, question: Question, values: dict[str, object], ids: Sequence[int]
-) -> list[str | None]:
+) -> list[tuple[str | None, int]]:
+    """Gives each incident's cost, None where nothing of it has a price, and how much of its loss has one (x 1e6)."""
     if question.currency is None:
-        return [None] * len(ids)
+        return [(None, 0)] * len(ids)
     amounts: dict[int, Fraction] = defaultdict(Fraction)
+    priced: dict[int, int] = defaultdict(int)
     for row in connection.execute(text(_LOSS + _PRICED), values):
         amounts[row.incident_id] += cost(int(row.lost_ms_ppm), row.per_gpu_hour)
-    unpriced = {r.incident_id for r in connection.execute(text(_LOSS + _AREA), values)} - amounts.keys()
-    return [None if i in unpriced else str(displayed(amounts[i], question.currency)) for i in ids]
+        priced[row.incident_id] += int(row.lost_ms_ppm)
+    lasting = {r.incident_id for r in connection.execute(text(_LOSS + _AREA), values)}
+    return [
+        (None if i in lasting and i not in priced else str(displayed(amounts[i], question.currency)), priced[i])
+        for i in ids
+    ]
 
 
 def _phases(connection: Connection, question: Question, incident_id: int) -> list[dict[str, object]]:
@@ -281,42 +305,27 @@ def _evidence(connection: Connection, question: Question, incident_id: int) -> l
 
 
 class _Names:
-    """Says in words where slots are."""
+    """Says in words where slots are, as the fleet stood at a revision."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._nodes = sorted(
-            (low, high, place.name) for place in places(connection) if place.kind == "node" for low, high in place.slots
-        )
-        self._held = slot_ranges_of_tenure(connection)
+    def __init__(self, connection: Connection, rev: int) -> None:
+        nodes = (place for place in places(connection, rev) if place.kind == "node")
+        self._nodes = sorted((low, high, place.name) for place in nodes for low, high in place.slots)
+        self._starts = [low for low, _, _ in self._nodes]
 
     def nodes_of(self, slots: SlotRanges) -> list[str]:
         """Gives the names of the nodes that the slots touch, in topology order."""
-        found: list[str] = []
-        at = 0
+        found: dict[str, None] = {}
         for low, high in slots:
-            while at < len(self._nodes) and self._nodes[at][1] <= low:
+            at = max(0, bisect_right(self._starts, low) - 1)
+            while at < len(self._nodes) and self._nodes[at][0] < high:
+                if self._nodes[at][1] > low:
+                    found[self._nodes[at][2]] = None
                 at += 1
-            ahead = at
-            while ahead < len(self._nodes) and self._nodes[ahead][0] < high:
-                if self._nodes[ahead][2] not in found[-1:]:
-                    found.append(self._nodes[ahead][2])
-                ahead += 1
-        return found
+        return list(found)
 
-    def installed(self, slots: SlotRanges) -> SlotRanges:
-        """Gives the slots that ever held a GPU; the rest is room to grow."""
-        return overlap(self._held, slots)
-
-    def describe(self, slots: SlotRanges) -> str:
+    def describe(self, slots: SlotRanges, gpus: int) -> str:
         """Gives the nodes by name while they are few, else their number."""
         nodes = self.nodes_of(slots)
         if len(nodes) > _NAMED_NODES:
             return f"{len(nodes)} nodes, {nodes[0]} to {nodes[-1]}"
-        gpus = count(self.installed(slots))
         return ", ".join(nodes) + (" (1 GPU)" if gpus == 1 else "")
-
-
-def slot_ranges_of_tenure(connection: Connection) -> SlotRanges:
-    """Gives every slot that ever held a GPU."""
-    held = connection.execute(text("select range_agg(int4range(slot, slot + 1)) from tenure")).scalar_one()
-    return () if held is None else slot_ranges(held)

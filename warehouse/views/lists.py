@@ -13,7 +13,8 @@ select site.name as site, hall.name as hall, rack.name as rack, node.name as nod
   case when upper_inf(t.during) then null else ms_of(upper(t.during)) end as end_ms,
   node.power_domain, node.leaf_switch, node.blast_domain, site.timezone, t.stranded
 from tenure t join gpu g on g.id = t.gpu_id
-join place node on node.kind = 'node' and node.slots @> t.slot join place rack on rack.id = node.parent_id
+join place_extent x on x.slots && t.slot_k and x.revs @> cast(:rev as bigint)
+join place node on node.kind = 'node' and node.id = x.place_id join place rack on rack.id = node.parent_id
 join place hall on hall.id = rack.parent_id join place site on site.id = hall.parent_id
 where t.revs @> cast(:rev as bigint)
 group by 1, 2, 3, 4, g.model, t.during, node.power_domain, node.leaf_switch, node.blast_domain, site.timezone,

@@ -8,14 +8,14 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import Connection
 
 from warehouse.errors import BadInput
-from warehouse.model.time import Window
-from warehouse.store import fleet, rates
+from warehouse.model.time import Window, from_datetime
+from warehouse.store import fleet, progress, rates
 from warehouse.store.revisions import Revision
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A window of the ledger at a revision, priced by one card.
+    """A window of the ledger at a revision, priced by one card; `deferred`: some of it waits to be booked.
 
     `card` and `currency` are None where no price is stored: then everything is unpriced. `horizon_ms` is how far
     that revision is booked; time behind it is unknown and the answer provisional.
@@ -27,11 +27,17 @@ class Question:
     card: str | None
     currency: str | None
     zone: ZoneInfo
+    deferred: bool = False
+
+    @property
+    def to_horizon(self) -> bool:
+        """Tells whether the window ends where the booking does."""
+        return self.window.end_ms == self.horizon_ms
 
     @property
     def provisional(self) -> bool:
         """Tells whether the window passes what is booked."""
-        return self.window.end_ms > self.horizon_ms
+        return self.window.end_ms > self.horizon_ms or self.deferred
 
 
 def ask(
@@ -40,11 +46,10 @@ def ask(
     start_ms: int | None,
     end_ms: int | None,
     card: str | None = None,
-    now_ms: int | None = None,
 ) -> Question:
     """Settles a question; without times it is everything from the first commissioning to what is booked.
 
-    Where nothing is booked yet it reaches to `now_ms`: installed time of which nothing is known.
+    Where nothing is booked yet it reaches to when the revision was written: installed time of which nothing is known.
 
     Raises:
         BadInput: when the window is empty, nothing is booked, or the card is unknown or needs naming.
@@ -57,16 +62,18 @@ def ask(
     horizon = first if revision.horizon_ms is None else revision.horizon_ms
     last = horizon if None in ends else min(horizon, max(end for end in ends if end is not None))
     start = first if start_ms is None else start_ms
-    if last <= first and now_ms is not None:
-        last = now_ms
+    if last <= first:
+        last = max(first, from_datetime(revision.recorded_at))
     end = last if end_ms is None else end_ms
     if end <= start:
         what = "--to is not after --from" if end_ms is not None else "nothing is booked in this window yet"
         raise BadInput(f"{what}; give a later --to")
     name, currency = _card(connection, revision.rev, card)
-    zones = fleet.zones(connection)
+    zones = fleet.zones(connection, revision.rev)
     zone = ZoneInfo(zones[0] if len(zones) == 1 else "UTC")
-    return Question(Window(start, end), revision.rev, horizon, name, currency, zone)
+    window = Window(start, end)
+    waiting = progress.deferred(connection, window)
+    return Question(window, revision.rev, horizon, name, currency, zone, waiting)
 
 
 def _card(connection: Connection, rev: int, wanted: str | None) -> tuple[str | None, str | None]:

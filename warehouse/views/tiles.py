@@ -18,11 +18,13 @@ from warehouse.model.time import Window, from_datetime, to_datetime
 from warehouse.store.rows import instant
 from warehouse.views.question import Question
 
-_TILES = """
-with asked as (select tstzrange(:start, :end) as during),
+# Installed GPUs of one model over one span, as one block: a fleet has few of them.
+MODEL_BLOCK = """
 model_block as (
   select range_agg(int4range(t.slot, t.slot + 1)) as slots, t.during::tstzrange as during, g.model
-  from tenure t join gpu g on g.id = t.gpu_id where t.revs @> cast(:rev as bigint) group by t.during, g.model),
+  from tenure t join gpu g on g.id = t.gpu_id where t.revs @> cast(:rev as bigint) group by t.during, g.model)"""
+_TILES = f"""
+with asked as (select tstzrange(:start, :end) as during), {MODEL_BLOCK},
 tile as (
   select int4multirange(e.slots) as slots, e.during * w.during as during, e.state::text as state, e.lost_ppm,
     e.cause, e.incident_id, e.evidence_id, e.allocation_id, e.basis
@@ -33,11 +35,18 @@ tile as (
   from model_block b where :horizon < :end and b.during && tstzrange(least(greatest(:horizon, :start), :end), :end)),
 """
 
+# Evidence that the window saw. Half-open, but what happened at the very instant up to which all is booked belongs to
+# the window that ends there: the latest fact of all may be a fault of zero length.
+IN_WINDOW = """(ev.start_at < :end or (ev.start_at = :end and :to_horizon))
+  and (ev.start_at >= :start or ev.end_at is null or ev.end_at > :start)"""
+
 # Each grouping rewrites tiles into parts: (key, slots, during, rest). Parts of a tile never overlap.
 _REST = "tile.state, tile.lost_ppm, tile.cause, tile.incident_id, tile.basis"
 _PLACE = f"""
-part as (select {{label}} as key, tile.slots * p.slots as slots, tile.during, {_REST}
-  from tile join place p on p.kind = '{{kind}}' and p.slots && tile.slots)
+label as ({{label}}),
+part as (select l.key, tile.slots * x.slots as slots, tile.during, {_REST}
+  from tile join place_extent x on x.slots && tile.slots and x.revs @> cast(:rev as bigint)
+  join label l on l.place_id = x.place_id)
 """
 _SIMPLE = f"part as (select {{key}} as key, tile.slots, tile.during, {_REST} from tile)"
 _ALLOCATED = f"""
@@ -55,9 +64,12 @@ part as (select b.key, tile.slots, tile.during * tstzrange(b.start_at, b.end_at)
   from tile join bucket b on tile.during && tstzrange(b.start_at, b.end_at))
 """
 
-# A name is the key where it is one of its kind; otherwise its path is, so that no two places share a row.
-LABEL = """case when (select count(*) from place twin where twin.kind = p.kind and twin.name = p.name) = 1
-  then p.name else (select twin.name from place twin where twin.id = p.parent_id) || '/' || p.name end"""
+# A name is the key where it is the only one of its kind; otherwise its path is, so that no two places share a row.
+LABEL = """select p.id as place_id, case when count(*) over (partition by p.name) = 1 then p.name
+  else concat_ws('/', d.name, c.name, b.name, p.name) end as key
+  from place p left join place b on b.id = p.parent_id left join place c on c.id = b.parent_id
+  left join place d on d.id = c.parent_id
+  where p.kind = '{kind}' and p.rev <= cast(:rev as bigint)"""
 
 PARTS = {
     "state": _SIMPLE.format(key="tile.state"),
@@ -69,7 +81,7 @@ PARTS = {
     "model": _MODEL,
     "day": _BUCKET,
     "month": _BUCKET,
-} | {kind: _PLACE.format(kind=kind, label=LABEL) for kind in ("site", "hall", "rack", "node")}
+} | {kind: _PLACE.format(label=LABEL.format(kind=kind)) for kind in ("site", "hall", "rack", "node")}
 
 _AREA = """
 select key, state, incident_id is not null as linked, basis = 'presumed' as presumed,

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from warehouse import clock, views
+from warehouse import views
 from warehouse.cli import edge, tables
 from warehouse.model.time import format_duration, parse_instant
 
@@ -25,9 +25,9 @@ def COMMAND(start: str | None, end: str | None, by: str, card: str | None, form:
     / installed, presumed_share = productive time without a progress signal / installed.
     """
     with edge.reading(as_of) as (connection, revision):
-        zone = edge.site_zone(connection)
+        zone = edge.site_zone(connection, revision.rev)
         times = edge.time_option(start, "--from", zone), edge.time_option(end, "--to", zone)
-        question = views.ask(connection, revision, *times, card, clock.now_ms())
+        question = views.ask(connection, revision, *times, card)
         answer: dict[str, Any] = views.goodput(connection, question, by)
     columns = [by, "gpu_ms", "lost_gpu_ms", "cost_of_loss", "incidents"]
     rows = [[row["key"], *(row[column] for column in columns[1:])] for row in answer["rows"]]

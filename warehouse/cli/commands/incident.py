@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from warehouse import clock, views
+from warehouse import views
 from warehouse.cli import edge
 from warehouse.errors import BadInput
 from warehouse.report import markdown
@@ -37,7 +37,7 @@ def read(number: str, card: str | None, as_of: int | None) -> dict[str, Any]:
     """
     incident_id = parse_id(number)
     with edge.reading(as_of) as (connection, revision):
-        question = views.ask(connection, revision, None, None, card, clock.now_ms())
+        question = views.ask(connection, revision, None, None, card)
         answer = views.incident(connection, question, incident_id)
     if answer is None:
         raise BadInput(f"there is no incident {number}; list them: gpu-minutes incidents")

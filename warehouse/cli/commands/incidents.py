@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from warehouse import clock, views
+from warehouse import views
 from warehouse.cli import edge, tables
 
 
@@ -32,9 +32,9 @@ def COMMAND(
 ) -> None:
     """Lists the incidents of a window, the costliest first; figures are clipped to the window."""
     with edge.reading(as_of) as (connection, revision):
-        zone = edge.site_zone(connection)
+        zone = edge.site_zone(connection, revision.rev)
         times = edge.time_option(start, "--from", zone), edge.time_option(end, "--to", zone)
-        question = views.ask(connection, revision, *times, card, clock.now_ms())
+        question = views.ask(connection, revision, *times, card)
         found: list[dict[str, Any]] = views.incidents(connection, question)
     found = [
         i
