@@ -26,7 +26,7 @@ from warehouse.model.rate import RateSpec
 from warehouse.model.slots import SlotRanges, normalise
 from warehouse.model.state import State
 from warehouse.model.statement import Batch
-from warehouse.model.time import MS_PER_DAY, Window, day_cuts, to_datetime
+from warehouse.model.time import MS_PER_DAY, Window, day_cuts, format_instant, to_datetime
 from warehouse.store import entries, evidence, fleet, incidents, progress, rates, revisions
 from warehouse.store.revisions import Revision
 
@@ -59,6 +59,7 @@ class Done:
     nodes_retired: int = 0
     rates_added: int = 0
     rates_repeated: int = 0
+    contested: int = 0
     closed: int = 0
     opened: int = 0
     horizon_ms: int | None = None
@@ -122,8 +123,10 @@ def take_in(
         )  # fmt: skip
         if not book:
             progress.defer(connection, touched)
+        contested = evidence.contested(connection, rev) if intake.allocations else 0
         return replace(
             done,
+            contested=contested,
             refused=refused,
             intake=intake,
             nodes_added=nodes.added,
@@ -174,6 +177,25 @@ def book(engine: Engine, act: Act, window: Window | None = None, until_ms: int |
         rev, before = _next(connection)
         touched: list[Span] = [(0, None)] if window is None else [(window.start_ms, window.end_ms)]
         return _finish(connection, act, rev, before, touched, revisions.digest([]), until_ms=until_ms)
+
+
+def differences(connection: Connection, revision: Revision, most_days: int = 7) -> tuple[int, str | None]:
+    """Law 3: deriving again gives what stands. Tries the first, the last and evenly spread days between.
+
+    Returns:
+        How many days were derived, and the first that differs, None where none does.
+    """
+    tenure = fleet.tenure_blocks(connection, revision.rev)
+    first = min((block.start_ms for block in tenure), default=None)
+    if first is None or revision.horizon_ms is None or revision.horizon_ms <= first:
+        return 0, None
+    days = list(range(first // MS_PER_DAY, -(-revision.horizon_ms // MS_PER_DAY)))
+    chosen = sorted({days[round(n * (len(days) - 1) / max(1, most_days - 1))] for n in range(most_days)})
+    for day in chosen:
+        window = Window(day * MS_PER_DAY, min((day + 1) * MS_PER_DAY, revision.horizon_ms))
+        if _derive(connection, window, tenure, revision.horizon_ms).keys() != entries.head(connection, window).keys():
+            return len(chosen), format_instant(window.start_ms)
+    return len(chosen), None
 
 
 def _next(connection: Connection) -> tuple[int, Revision | None]:

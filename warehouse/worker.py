@@ -11,7 +11,7 @@ from warehouse.detect.observe import observe
 from warehouse.detect.words import SOURCE, Finding, Settings
 from warehouse.evidence.prometheus import PrometheusClient
 from warehouse.model.statement import Batch, Statement
-from warehouse.model.time import MS_PER_HOUR, Window
+from warehouse.model.time import MS_PER_HOUR, Window, format_instant
 from warehouse.pipeline import Act, Done
 from warehouse.store import evidence, progress, revisions
 from warehouse.store.scopes import Resolver
@@ -50,7 +50,13 @@ def next_window(engine: Engine, settings: Settings, now_ms: int, first_ms: int) 
 
 
 def step(
-    engine: Engine, client: PrometheusClient, settings: Settings, window: Window, author: str, book_after_ms: int = 0
+    engine: Engine,
+    client: PrometheusClient,
+    settings: Settings,
+    window: Window,
+    author: str,
+    now_ms: int,
+    book_after_ms: int = 0,
 ) -> Step:
     """Looks at one window and books it; a failure on the way leaves the window to be looked at again.
 
@@ -60,6 +66,7 @@ def step(
         settings: how the fleet is scraped.
         window: what to look at.
         author: for the revision.
+        now_ms: the present, for the revision; nothing is booked beyond the window's end.
         book_after_ms: where nothing changed, the horizon stays until it lags this far behind: each move of it
             writes the open entries of the day anew.
 
@@ -72,8 +79,8 @@ def step(
         resolver = Resolver(connection, window.start_ms)
     seen = observe(window, client, resolver, told, settings)
     statements = tuple(Statement(f"detector {item.key}", item) for item in seen.evidence)
-    # The worker's present is the end of what it has seen, so that nothing is booked ahead of it.
-    act = Act("observe", author, f"observed {window.start_ms} to {window.end_ms}", window.end_ms)
+    looked = f"{format_instant(window.start_ms)} to {format_instant(window.end_ms)}"
+    act = Act("observe", author, f"looked at {looked}", now_ms)
     booked_ms = revision.horizon_ms if revision and revision.horizon_ms else 0
     lags = window.end_ms - booked_ms >= max(book_after_ms, 1)
     done = pipeline.take_in(

@@ -12,7 +12,6 @@ from dashboard import scope as scopes
 from dashboard.data import Trust
 from dashboard.frame import Link
 from dashboard.scope import Scope
-from warehouse import __version__
 from warehouse.report import markdown
 from warehouse.report.figures import minutes
 
@@ -176,7 +175,7 @@ def _download(found: dict[str, Any], scope: Scope) -> None:
     command += f" --card {scope.card}" if scope.card else ""
     st.download_button(
         "Report",
-        lambda: markdown.report(found, command, f"gpu-minutes {__version__}"),
+        lambda: markdown.report(found, command, found["engine"]),
         f"{found['ref']}-revision-{found['revision']}.md",
         "text/markdown",
         on_click="ignore",

@@ -251,7 +251,16 @@ create function incident_only_merges() returns trigger language plpgsql as $$ be
   return new; end $$;
 """
 
-CLOSING = ("place_extent", "tenure", "evidence", "allocation", "incident_evidence", "incident_cause", "ledger_entry", "rate")
+CLOSING = (
+    "place_extent",
+    "tenure",
+    "evidence",
+    "allocation",
+    "incident_evidence",
+    "incident_cause",
+    "ledger_entry",
+    "rate",
+)
 TABLE_NAMES = (
     "source_progress",
     "unbooked",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Cli
+from tests.conftest import Cli, run_cli
 from warehouse.model.state import State
 
 FLEET = "site,hall,rack,node,gpus,model,commissioned\ns,h,r,n1,8,H100,2026-01-01\ns,h,r,n2,8,H100,2026-01-01\n"
@@ -41,6 +44,14 @@ EVIDENCE_FAULTS = [
     (row(start="2026-01-05T00:00:00.0005Z"), "line 3, column start: '2026-01-05T00:00:00.0005Z' is finer"),
     (row(start=""), "line 3, column start: is blank"),
     (row(id=""), "line 3, column id: is blank"),
+    (row(id="9" * 1001), "line 3, column id: has 1001 bytes; 1000 at most"),
+    (row(id="a\x1b[31mb"), "line 3, column id: holds the control character U+001B"),
+    (row(id="a\u202eb"), "line 3, column id: holds the control character U+202E"),
+    (row(start="0001-01-01T00:00:00Z"), "line 3, column start: '0001-01-01T00:00:00Z' lies outside 1970 to 9998"),
+    (row(end="9999-12-31T23:59:59Z"), "line 3, column end: '9999-12-31T23:59:59Z' lies outside 1970 to 9998"),
+    (row(state="degraded", lost="0_1"), "line 3, column lost: '0_1' is not a number from 0 to 1"),
+    (row(scope="n1/00"), "line 3, column scope: scope 'n1/00': node n1 has GPUs 0 to 7"),
+    (row(scope="site:x/n1"), "line 3, column scope: unknown node 'n1'"),
     (row(cause="host/drma"), "line 3, column cause: 'host/drma' is no cause of the catalogue; did you mean host/dram?"),
     (row(lost="0.5"), "line 3, column lost: down is all or nothing"),
     (row(state="degraded", lost="1.5"), "line 3, column lost: '1.5' is not a number from 0 to 1"),
@@ -201,7 +212,12 @@ def test_rates_against_the_stored_ones(fleet: Cli, tmp_path: Path) -> None:
     (tmp_path / "two.csv").write_text(RATES + "list,H100,USD,9.99,2026-06-01,\n")
     (tmp_path / "eur.csv").write_text(RATES + "list,H200,EUR,9.99,2026-06-01,\n")
     assert fleet("rates", "load", "one.csv").code == 0
-    assert "overlaps the stored rate of 2.45" in fleet("rates", "load", "two.csv").err
+    assert "overlaps the stored 2.45" in fleet("rates", "load", "two.csv").err
+    (tmp_path / "new.csv").write_text(
+        RATES + "list,H100,USD,2.45,2026-01-01,2026-06-01\nlist,H100,USD,1.95,2026-06-01,\n"
+    )
+    assert fleet("rates", "load", "new.csv").code == 0
+    assert fleet("rates", "load", "new.csv").out == "2 rates, all of them already in the ledger; nothing changed\n"
     assert "EUR, but this card is in USD" in fleet("rates", "load", "eur.csv").err
 
 
@@ -213,6 +229,10 @@ COMMANDS = [
     (["goodput", "--by", "colour"], "Invalid value for '--by'"),
     (["incident", "show", "77"], "there is no incident 77"),
     (["incident", "show", "x"], "'x' is no incident number"),
+    (["goodput", "--as-of", "99999999999999999999"], "Invalid value for '--as-of'"),
+    (["goodput", "--from", "0001-01-01"], "--from: '0001-01-01' lies outside 1970 to 9998"),
+    (["goodput", "--to", "9999-12-31T23:59:59-12:00"], "lies outside 1970 to 9998"),
+    (["db", "downgrade", "zzz", "--yes"], "schema version zzz: Can't locate revision"),
     (["nonsense"], "No such command 'nonsense'"),
     (["import", "nonsense", "f"], "No such command 'nonsense'"),
     (["book", "--to", "2999-01-01"], "--to is in the future"),
@@ -226,3 +246,46 @@ def test_commands(fleet: Cli, arguments: list[str], reason: str) -> None:
     assert answer.code == 2
     assert reason in answer.err
     assert len(answer.err.splitlines()) == 1
+
+
+def test_a_closed_pipe_is_no_failure_and_a_full_disk_is_one_line(database_url: str, tmp_path: Path) -> None:
+    (tmp_path / "fleet.csv").write_text(FLEET)
+    assert run_cli(database_url, "fleet", "load", tmp_path / "fleet.csv").code == 0
+    command = f"{sys.executable} -c 'from warehouse.cli import main; main()' goodput --by day --format csv"
+    environment = os.environ | {"GPU_MINUTES_DATABASE_URL": database_url}
+    shell = ["bash", "-c", f"{command} | true; echo ${{PIPESTATUS[0]}}"]
+    closed = subprocess.run(shell, capture_output=True, text=True, env=environment)
+    assert (closed.stdout, closed.stderr) == ("0\n", "")
+    full = subprocess.run(["bash", "-c", f"{command} > /dev/full"], capture_output=True, text=True, env=environment)
+    assert (full.returncode, full.stderr) == (1, "gpu-minutes: cannot go on: No space left on device\n")
+
+
+def test_csv_that_is_guarded_against_spreadsheets_can_be_loaded_again(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "fleet.csv").write_text(FLEET.replace("H100", "=H100"))
+    assert cli("fleet", "load", "fleet.csv").code == 0
+    shown = cli("fleet", "show", "--format", "csv").out
+    assert "'=H100" in shown
+    (tmp_path / "again.csv").write_text(shown)
+    assert "nothing changed" in cli("fleet", "load", "again.csv").out
+
+
+def test_nobody_may_be_called_none(fleet: Cli, tmp_path: Path) -> None:
+    head = "job,attempt,tenant,kind,start,end,scope\n"
+    (tmp_path / "a.csv").write_text(head + "none,1,t,training,2026-01-02,2026-01-03,n1\n")
+    assert "column job: 'none' is how reports call time that nobody held" in fleet("import", "allocations", "a.csv").err
+
+
+def test_two_jobs_on_one_gpu_are_told(fleet: Cli, tmp_path: Path) -> None:
+    head = "job,attempt,tenant,kind,start,end,scope\n"
+    (tmp_path / "a.csv").write_text(
+        head + "j,1,t,training,2026-01-02,2026-01-04,n1\nk,1,t,training,2026-01-03,2026-01-05,n1\n"
+    )
+    assert "2 allocations share GPUs with another job" in fleet("import", "allocations", "a.csv").out
+
+
+def test_passwords_stay_out_of_messages() -> None:
+    for url in ("postgresql://u:hunter2@127.0.0.1:1/x", "postgresql://127.0.0.1:1/x?user=u&password=hunter2"):
+        answer = run_cli(url, "goodput")
+        assert (answer.code, len(answer.err.splitlines())) == (1, 1)
+        assert "hunter2" not in answer.err
+        assert "127.0.0.1" in answer.err

@@ -64,6 +64,12 @@ def test_an_overrun_belongs_to_the_window() -> None:
     assert shape(group([said("1", 5, 20, cause=None)], CAUSES, [window])) == [
         ("operations/unplanned_maintenance", ["1"])
     ]
+    assert shape(group([said("1", 5, None, cause=None)], CAUSES, [window])) == [
+        ("operations/unplanned_maintenance", ["1"])
+    ]
+    # What ended before the window did, or hit GPUs that were in no window, is no overrun.
+    assert shape(group([said("1", 5, 8, cause=None)], CAUSES, [window])) == [("unknown/unattributed", ["1"])]
+    assert shape(group([said("1", 5, 20, (0, 16), cause=None)], CAUSES, [window])) == [("unknown/unattributed", ["1"])]
     assert shape(group([said("1", -5, 20, cause=None)], CAUSES, [window])) == [("unknown/unattributed", ["1"])]
 
 

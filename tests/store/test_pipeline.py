@@ -413,6 +413,57 @@ def test_check_sees_a_broken_law(database_url: str, law: str) -> None:
     assert law in broken
 
 
+ALTERED = {
+    "a rate": "update rate set per_gpu_hour = 2 * per_gpu_hour",
+    "evidence": "update evidence set detail = 'nothing happened'",
+    "a tenure": "delete from tenure where id = (select max(id) from tenure)",
+    "a membership": "update incident_cause set reason = 'because'",
+}
+
+
+@pytest.mark.parametrize("what", ALTERED)
+def test_check_sees_altered_history_of_every_sort(database_url: str, what: str) -> None:
+    from warehouse.model.rate import RateSpec
+
+    engine = with_fleet(database_url)
+    pipeline.load_rates(engine, [RateSpec("list", "H100", "USD", Decimal(3), START)], act("rates"))
+    take_in(engine, said("1", State.DOWN, 1, 3, "a1", cause="host/dram"))
+    with engine.begin() as connection:
+        connection.execute(text("set session_replication_role = 'replica'"))
+        connection.execute(text(ALTERED[what]))
+    with engine.connect() as connection:
+        broken = {p.law for p in check(connection, revisions.latest(connection)) if not p.holds}  # type: ignore[arg-type]
+    assert "history is append-only" in broken
+
+
+def test_check_sees_an_entry_that_names_another_incident(database_url: str) -> None:
+    engine = with_fleet(database_url)
+    take_in(
+        engine,
+        said("1", State.DOWN, 1, 3, "a1", cause="host/dram"),
+        said("2", State.DOWN, 1, 3, "a2", cause="power/psu"),
+    )
+    with engine.begin() as connection:
+        connection.execute(text("set session_replication_role = 'replica'"))
+        connection.execute(text("update ledger_entry set incident_id = 2 where incident_id = 1"))
+    with engine.connect() as connection:
+        broken = {p.law for p in check(connection, revisions.latest(connection)) if not p.holds}  # type: ignore[arg-type]
+    assert "one charged cause" in broken
+
+
+def test_deriving_days_again_sees_what_no_other_law_does(database_url: str) -> None:
+    engine = with_fleet(database_url)
+    take_in(engine, said("1", State.DOWN, 1, 3, "a1", cause="host/dram"), said("2", State.DOWN, 1, 3, "a1"))
+    with engine.begin() as connection:
+        revision = revisions.latest(connection)
+        assert revision is not None
+        assert pipeline.differences(connection, revision) == (1, None)
+        connection.execute(text("set session_replication_role = 'replica'"))
+        swap = "update ledger_entry set evidence_id = 2, incident_id = 2, cause = 'unknown/unattributed'"
+        connection.execute(text(swap + " where state = 'down'"))
+        assert pipeline.differences(connection, revision) == (1, "2026-01-01T00:00:00Z")
+
+
 def test_check_sees_a_dropped_constraint_and_a_dropped_guard(database_url: str) -> None:
     engine = with_fleet(database_url)
     with engine.begin() as connection:

@@ -6,6 +6,7 @@ import os
 import sys
 
 import click
+import psycopg
 from sqlalchemy.exc import DBAPIError
 
 from warehouse import __version__
@@ -28,25 +29,32 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Runs one command and gives its exit code."""
     try:
-        result = cli.main(arguments, prog_name="gpu-minutes", standalone_mode=False)
+        # Not through `cli.main`, which ends a closed pipe by itself, silently and with exit 1.
+        with cli.make_context("gpu-minutes", arguments) as context:
+            result = cli.invoke(context)
+        sys.stdout.flush()
         return result if isinstance(result, int) else 0
-    except click.exceptions.Abort:
+    except click.exceptions.Exit as exc:
+        return exc.exit_code
+    except (click.exceptions.Abort, KeyboardInterrupt):
         return 130
     except click.exceptions.NoArgsIsHelpError as exc:
-        click.echo(exc.format_message())
+        click.echo(exc.format_message(), err=True)
         return 2
     except click.ClickException as exc:
         return _fail(2, " ".join(exc.format_message().split()) + "; see gpu-minutes --help")
     except GpuMinutesError as exc:
         return _fail(exc.exit_code, *exc.lines)
     except LawBroken as exc:
-        return _fail(1, f"a law is broken, nothing was stored: {exc}")
-    except DBAPIError as exc:
-        return _fail(1, "the database refused: " + str(exc.orig or exc).strip().split("\n", 1)[0])
+        return _fail(1, f"a law is broken, so nothing is stored or shown: {exc}")
+    except (DBAPIError, psycopg.Error) as exc:
+        return _fail(1, "the database refused: " + str(getattr(exc, "orig", None) or exc).strip().split("\n", 1)[0])
     except BrokenPipeError:
         # The reader went away, as `| head` does; what is left in the buffer has no one to go to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as exc:
+        return _fail(1, f"cannot go on: {exc.strerror or exc}")
 
 
 def _fail(code: int, *lines: str) -> int:

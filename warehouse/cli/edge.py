@@ -20,6 +20,8 @@ from warehouse.pipeline import Act
 from warehouse.store import connect, fleet, migrate, revisions
 from warehouse.store.revisions import Revision
 
+REVISION = click.IntRange(min=1, max=2**62)
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -79,9 +81,9 @@ def reading(as_of: int | None) -> Iterator[tuple[Connection, Revision]]:
 
 def reading_options(command: F) -> F:
     """Adds what every reading command has: --format and --as-of."""
-    command = click.option("--as-of", type=int, metavar="REVISION", help="Read as the ledger stood at a revision.")(
-        command
-    )
+    command = click.option(
+        "--as-of", type=REVISION, metavar="REVISION", help="Read as the ledger stood at a revision."
+    )(command)
     return click.option(
         "--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True
     )(command)

@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 import re
-from decimal import Decimal, InvalidOperation
+import unicodedata
+from decimal import Decimal
 
 from warehouse.model.state import LOSSLESS, PARTIAL, PPM, State
 
 _NAME = re.compile(r"[^\s+/:,\x00-\x1f]{1,200}")
+_NUMBER = re.compile(r"[0-9]{1,30}(\.[0-9]{1,30})?")
 _PRICE_DIGITS = 8
 _COUNT_TOP = 1_000_000
+
+# Ids and scopes stand in index rows of at most 2,704 bytes, an id and its source in one.
+MAX_TEXT_BYTES = 1_000
 
 
 def name(text: str) -> str:
     """Reads the name of a place: no blank, `+`, `/`, `:` or comma, since scopes are written with them."""
     if not _NAME.fullmatch(text):
         raise ValueError(f"'{text[:80]}' cannot be a name: no blanks, '+', '/', ':' or ',' and 200 letters at most")
-    return text
+    return short_text(text)
 
 
 def short_text(text: str) -> str:
-    """Reads free text, 2,000 letters at most, no control characters."""
-    if len(text) > 2_000:
-        raise ValueError(f"has {len(text)} letters; 2000 at most")
-    if any(ord(letter) < 32 and letter not in "\t\n" for letter in text):
-        raise ValueError("holds a control character")
-    return text
+    """Reads free text, 1,000 bytes at most; line breaks become blanks, what could steer a screen is refused."""
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > MAX_TEXT_BYTES:
+        raise ValueError(f"has {size} bytes; {MAX_TEXT_BYTES} at most")
+    plain = " ".join(text.split())
+    for letter in plain:
+        # Control, format (among them those that turn the direction of writing), surrogate, private and unassigned.
+        if unicodedata.category(letter)[0] == "C":
+            raise ValueError(f"holds the control character U+{ord(letter):04X}")
+    return plain
 
 
 def positive_count(text: str) -> int:
@@ -50,11 +59,8 @@ def state(text: str) -> State:
 
 def lost_ppm(text: str) -> int:
     """Reads a loss from 0 to 1, at most six decimals, as parts per million."""
-    try:
-        value = Decimal(text)
-    except InvalidOperation:
-        raise ValueError(f"'{text[:40]}' is not a number from 0 to 1") from None
-    if not value.is_finite() or not 0 <= value <= 1:
+    value = Decimal(text) if _NUMBER.fullmatch(text) else Decimal(-1)
+    if not 0 <= value <= 1:
         raise ValueError(f"'{text[:40]}' is not a number from 0 to 1")
     if value * PPM % 1:
         raise ValueError(f"'{text[:40]}' is finer than a millionth; six decimals at most")
@@ -71,11 +77,10 @@ def loss_fits(said: State, ppm: int) -> str | None:
 
 def price(text: str) -> Decimal:
     """Reads a price per GPU-hour: not negative, at most eight decimals."""
-    try:
-        value = Decimal(text)
-    except InvalidOperation:
-        raise ValueError(f"'{text[:40]}' is not a price such as 2.45") from None
-    if not value.is_finite() or value < 0 or value >= 10**9:
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"'{text[:40]}' is not a price such as 2.45")
+    value = Decimal(text)
+    if value >= 10**9:
         raise ValueError(f"'{text[:40]}' is not a price from 0 to 999999999")
     if value != round(value, _PRICE_DIGITS):
         raise ValueError(f"'{text[:40]}' has more than {_PRICE_DIGITS} decimals")

@@ -91,7 +91,7 @@ def _rows(stream: BinaryIO, file: str, required: Sequence[str], optional: Sequen
             raise BadInput(f"{file} line {reader.line_num}: is no CSV: {exc}; is a quote left open?") from exc
         if cells is None:
             break
-        cells = [cell.strip() for cell in cells]
+        cells = [_unguarded(cell.strip()) for cell in cells]
         if not any(cells):
             continue
         if columns is None:
@@ -107,6 +107,11 @@ def _rows(stream: BinaryIO, file: str, required: Sequence[str], optional: Sequen
         raise BadInput(f"{file}: is empty; a header with {','.join(required)} is needed")
     if not count:
         raise BadInput(f"{file}: has a header and no row; nothing to load")
+
+
+def _unguarded(cell: str) -> str:
+    """Takes off the apostrophe with which our own CSV keeps a spreadsheet from running a cell."""
+    return cell[1:] if len(cell) > 1 and cell[0] == "'" and cell[1] in "=+-@" else cell
 
 
 def _header(cells: list[str], where: str, required: Sequence[str], optional: Sequence[str]) -> list[str]:

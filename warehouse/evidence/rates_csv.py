@@ -35,6 +35,12 @@ def read_rates(path: str, zone: ZoneInfo) -> list[RateSpec]:
     return [spec for _, spec in specs]
 
 
+def _card(text: str) -> str:
+    if "`" in text:
+        raise ValueError("a card's name holds no backtick: it is written into commands")
+    return cells.short_text(text)
+
+
 def _currency(text: str) -> str:
     if not is_currency(text):
         raise ValueError(f"'{text[:20]}' is no ISO 4217 currency such as USD")
@@ -42,7 +48,7 @@ def _currency(text: str) -> str:
 
 
 def _spec(row: Row, zone: ZoneInfo) -> RateSpec | None:
-    card = row.read("card", cells.short_text)
+    card = row.read("card", _card)
     model = row.read("model", cells.short_text)
     currency = row.read("currency", _currency)
     price = row.read("per_gpu_hour", cells.price)

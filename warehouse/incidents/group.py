@@ -25,7 +25,7 @@ DEFAULT_CAUSE = {
 }
 
 
-def charged_cause(evidence: Evidence, causes: Mapping[str, Cause], begun_in_window: bool = False) -> str | None:
+def charged_cause(evidence: Evidence, causes: Mapping[str, Cause], overran: bool = False) -> str | None:
     """Gives the cause that this evidence's time is charged to, None where its state needs none.
 
     A symptom is never charged: its time is unattributed until a cause is linked. Trouble that began inside a
@@ -36,7 +36,7 @@ def charged_cause(evidence: Evidence, causes: Mapping[str, Cause], begun_in_wind
         return stated
     if evidence.state not in UNPLANNED:
         return DEFAULT_CAUSE.get(evidence.state)
-    return "operations/unplanned_maintenance" if begun_in_window else UNATTRIBUTED
+    return "operations/unplanned_maintenance" if overran else UNATTRIBUTED
 
 
 def opens_incident(evidence: Evidence, causes: Mapping[str, Cause]) -> bool:
@@ -69,7 +69,7 @@ def group(
     # here the later one has joined the earlier, so one is enough to find them all.
     reach: dict[tuple[str, int], tuple[float, int]] = {}
     for number, member in enumerate(members):
-        code = charged_cause(member, causes, _begun_inside(member, windows)) or str(member.cause)
+        code = charged_cause(member, causes, _overran(member, windows)) or str(member.cause)
         codes.append(code)
         until = _reach(member)
         for slot in (s for low, high in member.slots for s in range(low, high)):
@@ -113,10 +113,12 @@ def _reach(evidence: Evidence) -> float:
     return evidence.end_ms + REOPEN_MS.get(evidence.source, 0)
 
 
-def _begun_inside(evidence: Evidence, windows: Sequence[Evidence]) -> bool:
+def _overran(evidence: Evidence, windows: Sequence[Evidence]) -> bool:
+    """Tells whether it began inside a window that covers all of its slots, and outlasted that window."""
     return any(
-        window.start_ms <= evidence.start_ms
-        and (window.end_ms is None or evidence.start_ms < window.end_ms)
-        and overlap(window.slots, evidence.slots)
+        window.end_ms is not None
+        and window.start_ms <= evidence.start_ms < window.end_ms
+        and (evidence.end_ms is None or evidence.end_ms > window.end_ms)
+        and overlap(window.slots, evidence.slots) == evidence.slots
         for window in windows
     )

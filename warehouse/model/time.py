@@ -16,9 +16,9 @@ MS_PER_HOUR = 3_600_000
 MS_PER_DAY = 86_400_000
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_RFC3339 = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})")
-_NAIVE = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?")
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_RFC3339 = re.compile(r"(?a)\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})")
+_NAIVE = re.compile(r"(?a)\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?")
+_DATE = re.compile(r"(?a)\d{4}-\d{2}-\d{2}")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -60,6 +60,11 @@ def to_datetime(at_ms: int) -> datetime:
     return _EPOCH + timedelta(milliseconds=at_ms)
 
 
+# Nothing that this ledger can hold lies outside; what does is a typing error or a way to say "never".
+FIRST_MS = 0
+LAST_MS = 253_370_764_800_000  # 9999-01-01T00:00:00Z
+
+
 def parse_instant(text: str, zone: ZoneInfo | None = None) -> int:
     """Reads an RFC 3339 time with offset, or a date, which is that day's midnight in `zone` (default UTC).
 
@@ -69,32 +74,44 @@ def parse_instant(text: str, zone: ZoneInfo | None = None) -> int:
     Raises:
         ValueError: with a reason fit to print, for anything else; a time without an offset is refused, not guessed.
     """
-    if _DATE.fullmatch(text):
-        try:
-            day = date.fromisoformat(text)
-        except ValueError as exc:
-            raise ValueError(f"'{text}' is no date of the calendar") from exc
-        return from_datetime(datetime(day.year, day.month, day.day, tzinfo=zone or UTC))
-    if _RFC3339.fullmatch(text):
-        digits = text.replace(" ", "T").upper()
-        fraction = re.search(r"\.(\d+)", digits)
-        if fraction and fraction.group(1)[3:].strip("0"):
-            raise ValueError(f"'{text}' is finer than a millisecond; round it to three decimals")
-        if fraction:
-            digits = digits.replace(fraction.group(0), "." + fraction.group(1)[:3].ljust(3, "0"))
-        try:
-            return from_datetime(datetime.fromisoformat(digits))
-        except ValueError as exc:
-            raise ValueError(f"'{text}' is no time of the calendar") from exc
     if _NAIVE.fullmatch(text):
         raise ValueError(f"'{text}' has no offset from UTC; add Z or +HH:MM")
-    raise ValueError(f"'{text}' is not an RFC 3339 time such as 2026-10-01T12:00:00Z")
+    try:
+        at_ms = _read_date(text, zone) if _DATE.fullmatch(text) else _read_time(text)
+    except OverflowError:
+        at_ms = LAST_MS + 1
+    if not FIRST_MS <= at_ms <= LAST_MS:
+        raise ValueError(f"'{text}' lies outside 1970 to 9998; where it means never or still open, leave it blank")
+    return at_ms
+
+
+def _read_date(text: str, zone: ZoneInfo | None) -> int:
+    try:
+        day = date.fromisoformat(text)
+    except ValueError as exc:
+        raise ValueError(f"'{text}' is no date of the calendar") from exc
+    return from_datetime(datetime(day.year, day.month, day.day, tzinfo=zone or UTC))
+
+
+def _read_time(text: str) -> int:
+    if not _RFC3339.fullmatch(text):
+        raise ValueError(f"'{text[:60]}' is not an RFC 3339 time such as 2026-10-01T12:00:00Z")
+    digits = text.replace(" ", "T").upper()
+    fraction = re.search(r"\.(\d+)", digits)
+    if fraction and fraction.group(1)[3:].strip("0"):
+        raise ValueError(f"'{text}' is finer than a millisecond; round it to three decimals")
+    if fraction:
+        digits = digits.replace(fraction.group(0), "." + fraction.group(1)[:3].ljust(3, "0"))
+    try:
+        moment = datetime.fromisoformat(digits)
+    except ValueError as exc:
+        raise ValueError(f"'{text}' is no time of the calendar") from exc
+    return from_datetime(moment)
 
 
 def format_instant(at_ms: int) -> str:
     """Gives RFC 3339 in UTC with `Z`, with milliseconds only where they are not zero."""
-    moment = to_datetime(at_ms)
-    text = moment.strftime("%Y-%m-%dT%H:%M:%S")
+    text = to_datetime(at_ms).replace(tzinfo=None).isoformat(timespec="seconds")
     milliseconds = at_ms % MS_PER_SECOND
     return f"{text}.{milliseconds:03d}Z" if milliseconds else f"{text}Z"
 

@@ -42,7 +42,8 @@ def open_engine(config: Config) -> Engine:
     try:
         _refuse_old(engine)
     except OperationalError as exc:
-        where = url.render_as_string(hide_password=True)
+        # Only where it is: a password may stand in the address in more than one place.
+        where = f"{url.host or url.query.get('host') or 'a local socket'}, database {url.database or url.username}"
         raise Unreachable(f"the database at {where} does not answer: {_reason(exc)}") from exc
     return engine
 
@@ -104,9 +105,11 @@ def _server_pid(data: Path) -> int | None:
     try:
         pid = int((data / "postmaster.pid").read_text().split("\n", 1)[0])
         name = Path(f"/proc/{pid}/comm").read_text().strip()
+        # Another server may have got the number since: the server of a folder works inside that folder.
+        at_home = Path(f"/proc/{pid}/cwd").resolve() == data.resolve()
     except (OSError, ValueError):
         return None
-    return pid if name == "postgres" else None
+    return pid if name == "postgres" and at_home else None
 
 
 def _forget_dead_server(data: Path) -> None:

@@ -143,6 +143,21 @@ def allocations_in(connection: Connection, window: Window) -> list[Allocation]:
     return [_allocation(row) for row in rows]
 
 
+def contested(connection: Connection, rev: int) -> int:
+    """Gives how many allocations of a revision hold GPUs at a time at which another job holds them too."""
+    return int(
+        connection.execute(
+            text(
+                "select count(distinct a.id) from allocation a join allocation b on b.job <> a.job "
+                "and upper_inf(b.revs) and tstzrange(a.start_at, a.end_at) && tstzrange(b.start_at, b.end_at) "
+                "and a.slots::int4multirange && b.slots::int4multirange "
+                "where lower(a.revs) = cast(:rev as bigint) and a.start_at is distinct from a.end_at"
+            ),
+            {"rev": rev},
+        ).scalar_one()
+    )
+
+
 def write_allocations(
     connection: Connection, items: Sequence[Allocation], superseded: Sequence[Allocation], rev: int
 ) -> None:

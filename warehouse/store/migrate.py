@@ -8,11 +8,12 @@ from alembic import command
 from alembic.config import Config as AlembicConfig
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from alembic.util import CommandError
 from sqlalchemy import Engine, text
 
 import warehouse
 from warehouse.causes import load_causes
-from warehouse.errors import GpuMinutesError
+from warehouse.errors import BadInput, GpuMinutesError
 
 
 def migrations_dir() -> Path:
@@ -98,4 +99,7 @@ def _run(engine: Engine, action: object, target: str) -> None:
     config.set_main_option("script_location", str(migrations_dir()))
     with engine.connect() as connection:
         config.attributes["connection"] = connection
-        action(config, target)
+        try:
+            action(config, target)
+        except CommandError as exc:
+            raise BadInput(f"schema version {target}: {exc}") from exc

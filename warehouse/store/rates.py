@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlalchemy import Connection, text
 
@@ -31,6 +32,7 @@ def load(connection: Connection, rates: Sequence[RateSpec], rev: int) -> tuple[i
     """Adds rates; gives how many are new, how many were known, and the findings: with any, nothing is written."""
     stored = read(connection, rev)
     fresh: list[RateSpec] = []
+    ended: list[RateSpec] = []
     findings = []
     repeated = 0
     currencies = {rate.card: rate.currency for rate in stored}
@@ -41,21 +43,38 @@ def load(connection: Connection, rates: Sequence[RateSpec], rev: int) -> tuple[i
         where = f"card {rate.card}, model {rate.model}"
         if currencies.get(rate.card, rate.currency) != rate.currency:
             findings.append(Finding(where, f"{rate.currency}, but this card is in {currencies[rate.card]}"))
+        if (still_open := replace(rate, end_ms=None)) in stored:
+            # The same price with the end that it lacked: what it said until then stays.
+            ended.append(still_open)
+            stored.remove(still_open)
+        fresh.append(rate)
+    for rate in fresh:
         clash = next((s for s in stored if (s.card, s.model) == (rate.card, rate.model) and s.overlaps(rate)), None)
         if clash is not None:
             until = "further notice" if clash.end_ms is None else format_instant(clash.end_ms)
             findings.append(
                 Finding(
-                    where,
-                    f"from {format_instant(rate.start_ms)} overlaps the stored rate of {clash.per_gpu_hour} "
-                    f"from {format_instant(clash.start_ms)} until {until}; rates are not rewritten",
+                    f"card {rate.card}, model {rate.model}",
+                    f"from {format_instant(rate.start_ms)} overlaps the stored {clash.per_gpu_hour.normalize():f} "
+                    f"from {format_instant(clash.start_ms)} until {until}; load that one with an end first",
                 )
             )
-        fresh.append(rate)
     if not findings:
+        for rate in ended:
+            _end(connection, rate, rev)
         for rate in fresh:
             _insert(connection, rate, rev)
     return len(fresh), repeated, findings
+
+
+def _end(connection: Connection, rate: RateSpec, rev: int) -> None:
+    connection.execute(
+        text(
+            "update rate set revs = int8range(lower(revs), :rev) from rate_line l where l.id = rate.line_id "
+            "and upper_inf(rate.revs) and l.card = :card and l.model = :model and lower(rate.effective) = :start"
+        ),
+        {"rev": rev, "card": rate.card, "model": rate.model, "start": span(rate.start_ms, None).lower},
+    )
 
 
 def _insert(connection: Connection, rate: RateSpec, rev: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -57,7 +57,7 @@ def newest_rev(connection: Connection) -> int:
 def add(connection: Connection, revision: Revision, closed: Iterable[Entry] = (), opened: Iterable[Entry] = ()) -> None:
     """Writes the revision with its place in the chain."""
     before = latest(connection)
-    chain = link(before.chain if before else b"", revision, closed, opened)
+    chain = link(before.chain if before else b"", revision, closed, opened, _rows_of(connection, revision.rev))
     connection.execute(
         text(
             "insert into revision values "
@@ -77,8 +77,18 @@ def add(connection: Connection, revision: Revision, closed: Iterable[Entry] = ()
     )
 
 
-def link(before: bytes, revision: Revision, closed: Iterable[Entry], opened: Iterable[Entry]) -> bytes:
-    """Gives the chain value: sha256 over the one before, the revision's own words and the entries that it changed."""
+def link(
+    before: bytes, revision: Revision, closed: Iterable[Entry], opened: Iterable[Entry], rows: Iterable[str]
+) -> bytes:
+    """Gives the chain value: sha256 over the one before, the revision's own words and all rows that it changed.
+
+    Args:
+        before: the chain value of the revision before, empty for the first.
+        revision: its own chain is left out.
+        closed: entries that it closed.
+        opened: entries that it opened.
+        rows: rows of the other tables of history that it closed or opened, as `history_rows` writes them.
+    """
     digest = hashlib.sha256(before)
     words = (
         revision.rev, from_datetime(revision.recorded_at), revision.kind, revision.author,
@@ -88,7 +98,39 @@ def link(before: bytes, revision: Revision, closed: Iterable[Entry], opened: Ite
     for sign, entries in ((b"-", closed), (b"+", opened)):
         for line in sorted(map(_line, entries)):
             digest.update(sign + line)
+    for row in sorted(rows):
+        digest.update(row.encode())
     return digest.digest()
+
+
+# All history but the entries, which the writer has at hand. Generated columns follow from the others.
+HISTORY_TABLES = (
+    "place_extent", "tenure", "evidence", "allocation", "incident_evidence", "incident_cause", "rate",
+)  # fmt: skip
+_ROW = (
+    "select lower(revs) as opened, upper(revs) as closed, "
+    "(to_jsonb(t) - '{revs,slot_k,gpu_k,place_k,evidence_k,incident_k,line_k}'::text[])::text as said from %s t"
+)
+
+
+def history_rows(connection: Connection) -> Iterator[tuple[int, str]]:
+    """Yields (revision, line) for every row of history: once where it was opened, again where it was closed."""
+    for table in HISTORY_TABLES:
+        for row in connection.execute(text(_ROW % table)):
+            yield row.opened, f"+{table}{row.said}"
+            if row.closed is not None:
+                yield row.closed, f"-{table}{row.said}"
+
+
+def _rows_of(connection: Connection, rev: int) -> list[str]:
+    lines = []
+    for table in HISTORY_TABLES:
+        for sign, edge in (("+", "lower(revs)"), ("-", "upper(revs)")):
+            bound = f" where {edge} = cast(:rev as bigint)" + ("" if sign == "+" else " and not upper_inf(revs)")
+            lines += [
+                f"{sign}{table}{row.said}" for row in connection.execute(text(_ROW % table + bound), {"rev": rev})
+            ]
+    return lines
 
 
 def _line(entry: Entry) -> bytes:

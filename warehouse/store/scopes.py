@@ -6,6 +6,7 @@ that they speak of.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 
@@ -113,7 +114,7 @@ class Resolver:
             return normalise([part for node in known for part in node.place.slots])
         slots = known[-1].nearest(at_ms)
         gpus = sum(high - low for low, high in slots)
-        found = _nth(slots, int(index)) if index.isascii() and index.isdecimal() and len(index) < 9 else None
+        found = _nth(slots, int(index)) if re.fullmatch(r"0|[1-9][0-9]{0,6}", index) else None
         if found is None:
             raise ValueError(f"scope '{word[:80]}': node {name} has GPUs 0 to {gpus - 1}")
         return found

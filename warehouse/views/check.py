@@ -27,10 +27,7 @@ CONSTRAINTS = {
     "ex_incident_cause_one_charged": "EXCLUDE USING gist (incident_k WITH &&, revs WITH &&) "
     "WHERE ((role = 'charged'::text))",
 }
-HISTORY = (
-    "tenure", "evidence", "allocation", "incident", "incident_evidence", "incident_cause", "ledger_entry", "rate",
-    "revision",
-)  # fmt: skip
+HISTORY = (*revisions.HISTORY_TABLES, "incident", "ledger_entry", "revision")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +46,7 @@ def check(connection: Connection, revision: Revision) -> list[Proof]:
         (1, "conservation", _conservation, "entries = tenure, to the millisecond, on every day"),
         (2, "one state per instant", _one_state, "no GPU-instant twice, none outside tenure, none missing"),
         (4, "nothing is invented", _nothing_invented, "every entry lies inside the evidence or allocation it names"),
+        (4, "one charged cause", _one_charge, "every entry names the incident and the cause that its evidence has"),
         (6, "history is append-only", _history, "the chain of revisions holds, guards stand"),
     ]
     proofs = []
@@ -160,6 +158,27 @@ def _nothing_invented(connection: Connection, revision: Revision) -> str | None:
     return f"slot {row.slot} is booked {row.state} at {format_instant(row.at_ms)}, which nothing that was said covers"
 
 
+def _one_charge(connection: Connection, revision: Revision) -> str | None:
+    row = connection.execute(
+        text(
+            """
+            select lower(e.slots) as slot, ms_of(lower(e.during)) as at_ms from ledger_entry e
+            left join incident_evidence ie on ie.evidence_id = e.evidence_id and ie.revs @> cast(:rev as bigint)
+            left join incident_cause ic on ic.incident_id = ie.incident_id and ic.role = 'charged'
+              and ic.revs @> cast(:rev as bigint)
+            where e.revs @> cast(:rev as bigint) and e.evidence_id is not null
+              and (e.incident_id is distinct from ie.incident_id
+                or (ie.incident_id is not null and e.cause is distinct from ic.cause))
+            limit 1
+            """
+        ),
+        {"rev": revision.rev},
+    ).first()
+    if row is None:
+        return None
+    return f"slot {row.slot} names another incident or cause at {format_instant(row.at_ms)} than its evidence has"
+
+
 def _history(connection: Connection, revision: Revision) -> str | None:
     opened: dict[int, list[Entry]] = defaultdict(list)
     closed: dict[int, list[Entry]] = defaultdict(list)
@@ -167,16 +186,19 @@ def _history(connection: Connection, revision: Revision) -> str | None:
         opened[opened_rev].append(entry)
         if closed_rev is not None:
             closed[closed_rev].append(entry)
+    rows: dict[int, list[str]] = defaultdict(list)
+    for rev, line in revisions.history_rows(connection):
+        rows[rev].append(line)
     before = b""
     for number, known in enumerate(revisions.every(connection), start=1):
         if known.rev != number:
             return f"revision {number} is missing"
-        expected = revisions.link(before, known, closed.pop(number, []), opened.pop(number, []))
-        if expected != known.chain:
-            return f"revision {number} or the entries it wrote were altered"
+        changed = closed.pop(number, []), opened.pop(number, []), rows.pop(number, [])
+        if revisions.link(before, known, *changed) != known.chain:
+            return f"revision {number} or the rows it wrote were altered"
         before = known.chain
-    if opened or closed:
-        return f"entries name revision {min([*opened, *closed])}, which does not exist"
+    if opened or closed or rows:
+        return f"rows name revision {min([*opened, *closed, *rows])}, which does not exist"
     return _missing_guard(connection)
 
 

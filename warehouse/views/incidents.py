@@ -111,6 +111,7 @@ def incident(connection: Connection, question: Question, incident_id: int) -> di
         "jobs": _jobs(connection, question, incident_id),
         "evidence": _evidence(connection, question, incident_id),
         "revision": question.rev,
+        "engine": question.engine,
         "horizon": format_instant(question.horizon_ms),
         "window": {"from": format_instant(question.window.start_ms), "to": format_instant(question.window.end_ms)},
         "price_card": question.card,

@@ -27,6 +27,7 @@ class Question:
     card: str | None
     currency: str | None
     zone: ZoneInfo
+    engine: str
     deferred: bool = False
 
     @property
@@ -73,7 +74,7 @@ def ask(
     zone = ZoneInfo(zones[0] if len(zones) == 1 else "UTC")
     window = Window(start, end)
     waiting = progress.deferred(connection, window)
-    return Question(window, revision.rev, horizon, name, currency, zone, waiting)
+    return Question(window, revision.rev, horizon, name, currency, zone, revision.engine, waiting)
 
 
 def _card(connection: Connection, rev: int, wanted: str | None) -> tuple[str | None, str | None]:

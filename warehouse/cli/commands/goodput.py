@@ -22,7 +22,9 @@ def COMMAND(start: str | None, end: str | None, by: str, card: str | None, form:
 
     The six classes sum to installed, and so do the rows. Ratios: goodput_of_installed = good / installed,
     goodput_of_allocated = good / allocated, availability = (installed - stranded - down - recovering - maintenance)
-    / installed, presumed_share = productive time without a progress signal / installed.
+    / installed, presumed_share = productive time without a progress signal / installed. Cost of a row: by state and
+    class every row prices its own time, unused and unknown too; by anything else a row prices unplanned, planned and
+    overhead, so that the rows sum to the cost of loss.
     """
     with edge.reading(as_of) as (connection, revision):
         zone = edge.site_zone(connection, revision.rev)
@@ -31,10 +33,10 @@ def COMMAND(start: str | None, end: str | None, by: str, card: str | None, form:
         answer: dict[str, Any] = views.goodput(connection, question, by)
     columns = [by, "gpu_ms", "lost_gpu_ms", "cost_of_loss", "incidents"]
     rows = [[row["key"], *(row[column] for column in columns[1:])] for row in answer["rows"]]
-    edge.show(form, answer, columns, rows, _table(answer, by))
+    edge.show(form, answer, columns, rows, _table(answer, by, question.zone.key))
 
 
-def _table(answer: dict[str, Any], by: str) -> str:
+def _table(answer: dict[str, Any], by: str, zone: str) -> str:
     currency = answer["currency"]
     installed = answer["installed_gpu_ms"]
     window = answer["window"]
@@ -54,6 +56,8 @@ def _table(answer: dict[str, Any], by: str) -> str:
         for row in answer["rows"]
     ]
     rows.append(["installed", tables.minutes(installed), "100.00 %", "", "", ""])
+    if by in ("day", "month"):
+        lines.append(f"{by}s of the calendar in {zone}")
     head = [by, "GPU-minutes", "share", "lost GPU-minutes", "cost of it", "incidents"]
     lines += ["", tables.table(head, rows, right=[1, 2, 3, 4, 5]), ""]
     classes = ", ".join(f"{name} {tables.minutes(value)}" for name, value in answer["classes"].items())

@@ -75,6 +75,11 @@ def _say(batch: Batch, done: pipeline.Done, book: bool) -> None:
     click.echo(", ".join(words))
     for line in shown(done.refused, "left out too"):
         click.echo(f"gpu-minutes: left out: {line}", err=True)
+    if done.contested:
+        click.echo(
+            f"{done.contested} allocations share GPUs with another job at the same time; the one that began first "
+            "keeps that time"
+        )
     if not done.changed:
         click.echo(f"nothing changed; the ledger stays at revision {done.rev}")
     elif not book:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
 
-from warehouse import __version__
+from warehouse.cli import edge
 from warehouse.cli.commands import incident as incident_command
 from warehouse.errors import BadInput
 from warehouse.report import markdown
@@ -22,13 +23,13 @@ def COMMAND() -> None:
 @click.option("--format", "form", type=click.Choice(["md"]), default="md", show_default=True)
 @click.option("-o", "--output", metavar="FILE", help="Write here (default: standard output).")
 @click.option("--card", metavar="NAME", help="The rate card (default: `list`, or the only one).")
-@click.option("--as-of", type=int, metavar="REVISION", help="Read as the ledger stood at a revision.")
+@click.option("--as-of", type=edge.REVISION, metavar="REVISION", help="Read as the ledger stood at a revision.")
 def incident(number: str, form: str, output: str | None, card: str | None, as_of: int | None) -> None:
     """Writes the postmortem cost report of incident ID."""
     answer = incident_command.read(number, card, as_of)
     command = f"gpu-minutes report incident {answer['ref']} --format {form} --as-of {answer['revision']}"
-    command += f" --card {card}" if card else ""
-    text = markdown.report(answer, command, f"gpu-minutes {__version__}")
+    command += f" --card {shlex.quote(card)}" if card else ""
+    text = markdown.report(answer, command, answer["engine"])
     if output is None:
         click.echo(text, nl=False)
         return

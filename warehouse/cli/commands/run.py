@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import click
+import psycopg
 from sqlalchemy.exc import OperationalError
 
 from warehouse import clock, config, worker
@@ -43,21 +43,22 @@ def COMMAND(once: bool, until: str | None, since: str | None, every: float, scra
     first_ms = clock.now_ms() - MS_PER_HOUR if since_ms is None else since_ms
     settings = Settings(scrape_interval_ms=round(scrape_interval * MS_PER_SECOND))
     book_after_ms = 0 if once else MS_PER_MINUTE
+    author = edge.act("observe", "").author
     ended = threading.Event()
     with PrometheusClient(url, _TIMEOUT_SECONDS) as client, _ends_on_signal(ended):
         while not ended.is_set():
             now_ms = clock.now_ms() if until_ms is None else min(until_ms, clock.now_ms())
             try:
                 while not ended.is_set() and (window := worker.next_window(engine, settings, now_ms, first_ms)):
-                    _say(worker.step(engine, client, settings, window, getpass.getuser(), book_after_ms))
+                    _say(worker.step(engine, client, settings, window, author, clock.now_ms(), book_after_ms))
             except PrometheusError as exc:
                 if once:
                     raise Unreachable(str(exc)) from exc
                 click.echo(f"gpu-minutes: {exc}; trying again in {every:g} s", err=True)
-            except OperationalError as exc:
+            except (OperationalError, psycopg.OperationalError) as exc:
                 if once:
                     raise
-                reason = str(exc.orig).strip().split("\n", 1)[0]
+                reason = str(getattr(exc, "orig", None) or exc).strip().split("\n", 1)[0]
                 click.echo(
                     f"gpu-minutes: the database does not answer: {reason}; trying again in {every:g} s", err=True
                 )

@@ -15,6 +15,7 @@ from warehouse.model.time import parse_instant
 
 REQUIRED = ("job", "attempt", "tenant", "kind", "start", "end", "scope")
 OPTIONAL = ("name",)
+NOBODY = "none"
 KINDS = ("training", "inference", "other")
 
 
@@ -32,6 +33,12 @@ def read(path: str, zone: ZoneInfo, options: Mapping[str, object]) -> Batch:
     return Batch(tuple(statements), rows, refused=tuple(map(str, findings)))
 
 
+def _holder(text: str) -> str:
+    if text == NOBODY:
+        raise ValueError(f"'{NOBODY}' is how reports call time that nobody held; give it another name")
+    return cells.short_text(text)
+
+
 def _kind(text: str) -> str:
     if text not in KINDS:
         raise ValueError(f"'{text[:40]}' is no kind; known are {', '.join(KINDS)}")
@@ -39,7 +46,8 @@ def _kind(text: str) -> str:
 
 
 def _allocation(row: Row, zone: ZoneInfo) -> Allocation | None:
-    job, tenant, scope = (row.read(column, cells.short_text) for column in ("job", "tenant", "scope"))
+    job, tenant = (row.read(column, _holder) for column in ("job", "tenant"))
+    scope = row.read("scope", cells.short_text)
     attempt = row.read("attempt", cells.natural)
     kind = row.read("kind", _kind)
     start = row.read("start", lambda text: parse_instant(text, zone))

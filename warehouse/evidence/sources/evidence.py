@@ -16,6 +16,7 @@ from warehouse.model.statement import Batch, Statement
 from warehouse.model.time import parse_instant
 
 REQUIRED = ("id", "source", "start", "end", "scope", "state")
+NOBODY = "none"
 OPTIONAL = ("cause", "lost", "detail", "job")
 
 
@@ -52,6 +53,8 @@ def _evidence(row: Row, zone: ZoneInfo) -> Evidence | None:
     cause = row.read_optional("cause", known_cause)
     lost = row.read_optional("lost", cells.lost_ppm)
     detail, job = (row.read_optional(column, cells.short_text) for column in ("detail", "job"))
+    if job == NOBODY:
+        row.fault("job", f"'{NOBODY}' is how reports call time that nobody held; leave it blank")
     if start is not None and end is not None and end < start:
         row.fault("end", f"{row['end']} is before the start {row['start']}; swap them or mend one")
     if state is not None and lost is not None and (reason := cells.loss_fits(state, lost)):
