@@ -109,10 +109,16 @@ def _revision(where: Config, scope: Scope) -> tuple[int, bool]:
     return rev, rev == newest_rev
 
 
+def _ask(connection: Any, revision: Any, scope: Scope) -> views.Question:
+    if revision.horizon_ms is None and scope.start_ms is None and scope.end_ms is None:
+        raise BadInput("nothing is booked yet; import something, or give a window")
+    return views.ask(connection, revision, scope.start_ms, scope.end_ms, scope.card)
+
+
 @st.cache_data(max_entries=_ANSWERS, show_spinner="Reading the ledger")
 def _overview(where: Config, rev: tuple[int, bool], scope: Scope) -> Overview:
     with _ledger(where).snapshot(rev[0]) as (connection, revision):
-        question = views.ask(connection, revision, scope.start_ms, scope.end_ms, scope.card)
+        question = _ask(connection, revision, scope)
         answer = views.goodput(connection, question, "state")
         by = "day" if question.window.length_ms <= _LONGEST_BY_DAY_MS else "month"
         found = views.incidents(connection, question)
@@ -133,7 +139,7 @@ def _overview(where: Config, rev: tuple[int, bool], scope: Scope) -> Overview:
 @st.cache_data(max_entries=_ANSWERS, show_spinner="Reading the ledger")
 def _incidents(where: Config, rev: tuple[int, bool], scope: Scope) -> tuple[list[dict[str, Any]], Trust]:
     with _ledger(where).snapshot(rev[0]) as (connection, revision):
-        question = views.ask(connection, revision, scope.start_ms, scope.end_ms, scope.card)
+        question = _ask(connection, revision, scope)
         answer = views.goodput(connection, question, "state")
         return views.incidents(connection, question), _trust(connection, revision, question, answer, rev[1])
 

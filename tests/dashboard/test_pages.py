@@ -262,7 +262,7 @@ def test_a_merged_incident_leads_to_where_it_went(site_url: str, visit: Visit) -
     # Without evidence of its own: no list and no sum sees it.
     engine = create_engine(site_url.replace("postgresql:", "postgresql+psycopg:"))
     with engine.begin() as connection:
-        connection.execute(text("insert into incident (id, merged_into) overriding system value values (77, 2)"))
+        connection.execute(text("insert into incident overriding system value values (77, 2, 1)"))
     engine.dispose()
     at = visit(site_url, "incident", id="77")
     assert [note.value for note in at.info] == ["INC-77 was merged into INC-2: its evidence and its cost are there."]

@@ -124,6 +124,10 @@ def test_a_driver_call_that_hangs_for_ever_costs_the_readings_and_nothing_else(
     shutil.copytree(PROC, proc)
     exporter = start(f"--path.procfs={proc}")
     exporter.wait(both_up)
+    # Ready is when every collector has had its first cycle, which may be a moment after the GPUs are up.
+    end_s = time.monotonic() + 10
+    while request(exporter.port, "/-/ready")[0] != 200 and time.monotonic() < end_s:
+        time.sleep(0.1)
     assert request(exporter.port, "/-/ready")[0] == 200
     driver.gpu(0).hang("power")
     exporter.wait(lambda p: p.value("nvml_worker_stuck") == 1)

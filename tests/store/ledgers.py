@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, Engine, create_engine, text
 
-from warehouse import pipeline
+from warehouse import pipeline, views
 from warehouse.model.evidence import Allocation, Evidence
 from warehouse.model.fleet import NodeSpec
 from warehouse.model.state import State
 from warehouse.model.statement import Batch, Statement
 from warehouse.model.time import MS_PER_DAY, MS_PER_HOUR, parse_instant
 from warehouse.pipeline import Act, Done
-from warehouse.store import migrate
+from warehouse.store import migrate, revisions
 
 START = parse_instant("2026-01-01")
 NOW = START + 20 * MS_PER_DAY
@@ -99,3 +99,18 @@ def grouping(engine: Engine) -> list[tuple[str, list[str]]]:
             )
         )
         return [(row.cause, row[1]) for row in rows]
+
+
+def goodput(engine: Engine, as_of: int | None = None, by: str = "state") -> dict[str, object]:
+    """Gives goodput of the first ten days."""
+    with engine.connect() as connection:
+        revision = revisions.latest(connection, as_of)
+        assert revision is not None
+        return views.goodput(connection, views.ask(connection, revision, START, START + 10 * MS_PER_DAY), by)
+
+
+def rows(document: dict[str, object]) -> dict[str, dict[str, int]]:
+    """Gives the rows of an answer by key."""
+    found = document["rows"]
+    assert isinstance(found, list)
+    return {row["key"]: row for row in found}

@@ -6,7 +6,6 @@ import random
 from decimal import Decimal
 
 import pytest
-from sqlalchemy import Engine, text
 
 from tests.ledger.oracle import winner
 from tests.store.ledgers import (
@@ -17,8 +16,10 @@ from tests.store.ledgers import (
     act,
     at,
     entry_rows,
+    goodput,
     grouping,
     held,
+    rows,
     said,
     take_in,
     tiling,
@@ -31,10 +32,11 @@ from warehouse.model.evidence import Allocation, Evidence
 from warehouse.model.state import PARTIAL, State
 from warehouse.model.time import MS_PER_DAY, MS_PER_HOUR, Window
 from warehouse.store import evidence, fleet, revisions
-from warehouse.store.scopes import Resolver
 from warehouse.views.check import check
 
 OVERRUN = "operations/unplanned_maintenance"
+
+
 CAUSES = ["host/dram", "fabric/nic", "power/psu", None]
 
 
@@ -157,95 +159,6 @@ def test_overlapping_rows_of_one_job_end_when_they_say(database_url: str) -> Non
     assert all(proof.holds for proof in proofs), proofs
 
 
-def test_a_rack_outage_covers_nodes_loaded_later(database_url: str, embedded_server: str) -> None:
-    from tests.conftest import _fresh_database
-    from warehouse.model.fleet import NodeSpec
-
-    more = [NodeSpec("s", "h", "rack-a", f"a{n}", GPUS, "H100", START) for n in range(3, 9)]
-    outage = said("1", State.DOWN, 0, 24, "rack:rack-a", cause="power/psu")
-    before, after = with_fleet(database_url), with_fleet(_fresh_database(embedded_server))
-    take_in(before, outage)
-    pipeline.load_fleet(before, more, act("fleet"))
-    pipeline.load_fleet(after, more, act("fleet"))
-    take_in(after, outage)
-    assert rows(goodput(before))["down"]["gpu_ms"] == 8 * GPUS * MS_PER_DAY
-    assert rows(goodput(before)) == rows(goodput(after))
-    again = take_in(before, outage)
-    assert (again.changed, again.intake.repeated) == (False, 1)
-
-
-def test_a_node_rebuilt_with_more_gpus_is_named_as_it_was_then(database_url: str) -> None:
-    from tests.store.ledgers import open_engine
-    from warehouse.model.fleet import NodeSpec
-
-    engine = open_engine(database_url)
-    first = NodeSpec("s", "h", "r", "n", 8, "H100", START, START + 10 * MS_PER_DAY)
-    second = NodeSpec("s", "h", "r2", "n", 16, "B200", START + 10 * MS_PER_DAY)
-    pipeline.load_fleet(engine, [NodeSpec("s", "h", "r", "n", 8, "H100", START)], act("fleet"))
-    pipeline.load_fleet(engine, [first, second], act("fleet"))
-    take_in(engine, said("1", State.DOWN, 0, 1, "n/7"), said("2", State.DOWN, 300, 301, "n/15"))
-    with pytest.raises(BadInput, match="node n has GPUs 0 to 7"):
-        take_in(engine, said("3", State.DOWN, 0, 1, "n/8"))
-    whole = views_goodput(engine, START, START + 15 * MS_PER_DAY)
-    assert rows(whole)["down"]["gpu_ms"] == 2 * MS_PER_HOUR
-    assert rows(views_goodput(engine, START, START + 15 * MS_PER_DAY, "rack")).keys() == {"r", "r2"}
-
-
-def views_goodput(engine: Engine, start_ms: int, end_ms: int, by: str = "state") -> dict[str, object]:
-    with engine.connect() as connection:
-        revision = revisions.latest(connection)
-        assert revision is not None
-        return views.goodput(connection, views.ask(connection, revision, start_ms, end_ms), by)
-
-
-def test_two_sites_share_no_row_and_say_which_node(database_url: str) -> None:
-    from warehouse.model.fleet import NodeSpec
-
-    engine = with_fleet(database_url)
-    twin = [NodeSpec("t", "h", "rack-a", "a1", GPUS, "H100", START, timezone="Europe/Berlin")]
-    pipeline.load_fleet(engine, twin, act("fleet"))
-    with pytest.raises(BadInput, match="stands in 2 sites; write site:s/a1 or site:t/a1"):
-        take_in(engine, said("1", State.DOWN, 0, 1, "a1"))
-    take_in(engine, said("1", State.DOWN, 0, 1, "site:t/a1"), said("2", State.DOWN, 5, 6, "site:s/a1/0"))
-    nodes = rows(goodput(engine, by="node"))
-    assert {key: row["lost_gpu_ms"] for key, row in nodes.items()} == {
-        "t/h/rack-a/a1": GPUS * MS_PER_HOUR, "s/h/rack-a/a1": MS_PER_HOUR, "a2": 0, "b1": 0, "b2": 0,
-    }  # fmt: skip
-
-
-def test_an_old_revision_gives_the_same_answers_after_anything(database_url: str) -> None:
-    from warehouse.model.fleet import NodeSpec
-    from warehouse.model.rate import RateSpec
-
-    engine = with_fleet(database_url)
-    take_in(engine, held("j", 0, 48, "a1+a2"), said("1", State.DOWN, 30, 40, "rack:rack-a", cause="power/psu"))
-    done = pipeline.load_rates(engine, [RateSpec("list", "H100", "USD", Decimal(2), START)], act("rates"))
-    before = everything_at(engine, done.rev)
-    more = [NodeSpec("s", "h", "rack-a", f"x{n}", 8, "H100", START) for n in range(4)]
-    pipeline.load_fleet(
-        engine, [*more, NodeSpec("t", "h", "rack-a", "a1", 4, "H100", START, timezone="Asia/Tokyo")], act("fleet")
-    )
-    pipeline.load_rates(engine, [RateSpec("list", "B200", "USD", Decimal(5), START)], act("rates"))
-    take_in(engine, said("2", State.DOWN, 40, 50, "rack:rack-b", cause="power/psu"))
-    take_in(engine, said("1", State.DOWN, 30, 44, "rack:rack-b", cause="host/dram"), revise=True)
-    assert everything_at(engine, done.rev) == before
-    assert everything_at(engine, done.rev + 4) != before
-
-
-def everything_at(engine: Engine, rev: int) -> list[object]:
-    with engine.connect() as connection:
-        revision = revisions.latest(connection, rev)
-        assert revision is not None
-        question = views.ask(connection, revision, None, None)
-        return [
-            *(views.goodput(connection, question, by) for by in views.GROUPINGS),
-            views.incidents(connection, question),
-            views.incident(connection, question, 1),
-            views.fleet(connection, rev),
-            views.rates(connection, rev),
-        ]
-
-
 def test_the_latest_fact_of_all_may_have_no_length(database_url: str) -> None:
     engine = with_fleet(database_url)
     take_in(engine, said("1", State.DOWN, 5, 5, "a1", cause="host/dram"))
@@ -290,13 +203,6 @@ def test_late_data_rewrites_only_its_day_and_the_old_revision_stays(database_url
     assert goodput(engine) != before
 
 
-def goodput(engine: Engine, as_of: int | None = None, by: str = "state") -> dict[str, object]:
-    with engine.connect() as connection:
-        revision = revisions.latest(connection, as_of)
-        assert revision is not None
-        return views.goodput(connection, views.ask(connection, revision, START, START + 10 * MS_PER_DAY), by)
-
-
 def test_an_open_end_reaches_to_now_and_closing_it_revises(database_url: str) -> None:
     engine = with_fleet(database_url)
     opened = take_in(engine, said("1", State.DOWN, 0, None, "a1", cause="host/dram"))
@@ -308,12 +214,6 @@ def test_an_open_end_reaches_to_now_and_closing_it_revises(database_url: str) ->
     assert rows(goodput(engine, closed.rev - 1))["down"]["gpu_ms"] == GPUS * 10 * MS_PER_DAY
     with pytest.raises(BadInput, match="stored with other content"):
         take_in(engine, said("1", State.DOWN, 0, 48, "a1", cause="host/dram"))
-
-
-def rows(document: dict[str, object]) -> dict[str, dict[str, int]]:
-    found = document["rows"]
-    assert isinstance(found, list)
-    return {row["key"]: row for row in found}
 
 
 def test_time_behind_the_horizon_is_unknown_and_provisional(database_url: str) -> None:
@@ -358,120 +258,3 @@ def test_a_fault_inside_a_window_is_planned_and_its_overrun_is_not(database_url:
     causes = rows(goodput(engine, by="cause"))
     assert causes["operations/planned_maintenance"]["gpu_ms"] == GPUS * 4 * MS_PER_HOUR
     assert causes["operations/unplanned_maintenance"]["gpu_ms"] == GPUS * 2 * MS_PER_HOUR
-
-
-def test_stranded_nodes_are_installed_and_never_lost_to_an_incident(database_url: str) -> None:
-    from tests.store.ledgers import open_engine
-    from warehouse.model.fleet import NodeSpec
-
-    engine = open_engine(database_url)
-    spec = NodeSpec("s", "h", "r", "x1", 8, "H100", START, START + MS_PER_DAY, stranded=True)
-    pipeline.load_fleet(engine, [spec], act("fleet"))
-    answer = goodput(engine)
-    assert rows(answer)["stranded"]["gpu_ms"] == answer["installed_gpu_ms"] == 8 * MS_PER_DAY
-    assert answer["classes"]["unused"] == 8 * MS_PER_DAY  # type: ignore[index]
-    with engine.connect() as connection:
-        proofs = check(connection, revisions.latest(connection))  # type: ignore[arg-type]
-    assert all(proof.holds for proof in proofs), proofs
-
-
-def test_slots_are_given_in_blocks_and_racks_keep_room(database_url: str) -> None:
-    engine = with_fleet(database_url)
-    with engine.connect() as connection:
-        resolver = Resolver(connection, START)
-        assert [resolver.scope(node, START) for node in NODES] == [((0, 8),), ((8, 16),), ((16, 24),), ((24, 32),)]
-        assert resolver.scope("rack:rack-b", START) == ((16, 32),)
-        assert resolver.scope("b1/3+a1/0", START) == ((0, 1), (19, 20))
-        assert resolver.node("a2") == ((8, 12),)
-
-
-MUTATIONS = {
-    "conservation": "delete from ledger_entry where id = (select min(id) from ledger_entry where upper_inf(revs))",
-    "one state per instant": "insert into ledger_entry (slots, during, revs, state, lost_ppm, basis, rule) "
-    "select slots, during, revs, 'unknown', 0, 'none', 'silence' from ledger_entry where upper_inf(revs) limit 1",
-    "nothing is invented": "update ledger_entry set state = 'recovering' where state = 'down' and upper_inf(revs)",
-    "history is append-only": "update ledger_entry set cause = 'power/psu' where state = 'down' and upper_inf(revs)",
-}
-
-
-@pytest.mark.parametrize("law", MUTATIONS)
-def test_check_sees_a_broken_law(database_url: str, law: str) -> None:
-    engine = with_fleet(database_url)
-    take_in(engine, said("1", State.DOWN, 1, 3, "a1", cause="host/dram"))
-    with engine.begin() as connection:
-        connection.execute(text("set session_replication_role = 'replica'"))
-        connection.execute(text("alter table ledger_entry drop constraint ex_ledger_entry_one_state"))
-        connection.execute(text(MUTATIONS[law]))
-        connection.execute(
-            text(
-                "alter table ledger_entry add constraint ex_ledger_entry_one_state "
-                "exclude using gist (during with &&, slots with &&, revs with &&)"
-            )
-        ) if law != "one state per instant" else None
-    with engine.connect() as connection:
-        broken = {p.law for p in check(connection, revisions.latest(connection)) if not p.holds}  # type: ignore[arg-type]
-    assert law in broken
-
-
-ALTERED = {
-    "a rate": "update rate set per_gpu_hour = 2 * per_gpu_hour",
-    "evidence": "update evidence set detail = 'nothing happened'",
-    "a tenure": "delete from tenure where id = (select max(id) from tenure)",
-    "a membership": "update incident_cause set reason = 'because'",
-}
-
-
-@pytest.mark.parametrize("what", ALTERED)
-def test_check_sees_altered_history_of_every_sort(database_url: str, what: str) -> None:
-    from warehouse.model.rate import RateSpec
-
-    engine = with_fleet(database_url)
-    pipeline.load_rates(engine, [RateSpec("list", "H100", "USD", Decimal(3), START)], act("rates"))
-    take_in(engine, said("1", State.DOWN, 1, 3, "a1", cause="host/dram"))
-    with engine.begin() as connection:
-        connection.execute(text("set session_replication_role = 'replica'"))
-        connection.execute(text(ALTERED[what]))
-    with engine.connect() as connection:
-        broken = {p.law for p in check(connection, revisions.latest(connection)) if not p.holds}  # type: ignore[arg-type]
-    assert "history is append-only" in broken
-
-
-def test_check_sees_an_entry_that_names_another_incident(database_url: str) -> None:
-    engine = with_fleet(database_url)
-    take_in(
-        engine,
-        said("1", State.DOWN, 1, 3, "a1", cause="host/dram"),
-        said("2", State.DOWN, 1, 3, "a2", cause="power/psu"),
-    )
-    with engine.begin() as connection:
-        connection.execute(text("set session_replication_role = 'replica'"))
-        connection.execute(text("update ledger_entry set incident_id = 2 where incident_id = 1"))
-    with engine.connect() as connection:
-        broken = {p.law for p in check(connection, revisions.latest(connection)) if not p.holds}  # type: ignore[arg-type]
-    assert "one charged cause" in broken
-
-
-def test_deriving_days_again_sees_what_no_other_law_does(database_url: str) -> None:
-    engine = with_fleet(database_url)
-    take_in(engine, said("1", State.DOWN, 1, 3, "a1", cause="host/dram"), said("2", State.DOWN, 1, 3, "a1"))
-    with engine.begin() as connection:
-        revision = revisions.latest(connection)
-        assert revision is not None
-        assert pipeline.differences(connection, revision) == (1, None)
-        connection.execute(text("set session_replication_role = 'replica'"))
-        swap = "update ledger_entry set evidence_id = 2, incident_id = 2, cause = 'unknown/unattributed'"
-        connection.execute(text(swap + " where state = 'down'"))
-        assert pipeline.differences(connection, revision) == (1, "2026-01-01T00:00:00Z")
-
-
-def test_check_sees_a_dropped_constraint_and_a_dropped_guard(database_url: str) -> None:
-    engine = with_fleet(database_url)
-    with engine.begin() as connection:
-        connection.execute(text("alter table tenure drop constraint ex_tenure_one_gpu_per_slot"))
-        connection.execute(text("drop trigger no_truncate on rate"))
-    with engine.connect() as connection:
-        said_broken = {p.law: p.said for p in check(connection, revisions.latest(connection)) if not p.holds}  # type: ignore[arg-type]
-    assert said_broken == {
-        "one state per instant": "the constraint ex_tenure_one_gpu_per_slot is gone",
-        "history is append-only": "the guard of rate against TRUNCATE is gone",
-    }

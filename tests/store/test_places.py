@@ -1,0 +1,140 @@
+"""Fleets that change: growth, moves, rebuilt nodes, two sites; and old revisions that stay the same after it all."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from sqlalchemy import Engine
+
+from tests.conftest import _fresh_database
+from tests.store.ledgers import (
+    GPUS,
+    NODES,
+    START,
+    act,
+    goodput,
+    held,
+    open_engine,
+    rows,
+    said,
+    take_in,
+    with_fleet,
+)
+from warehouse import pipeline, views
+from warehouse.errors import BadInput
+from warehouse.model.fleet import NodeSpec
+from warehouse.model.rate import RateSpec
+from warehouse.model.state import State
+from warehouse.model.time import MS_PER_DAY, MS_PER_HOUR
+from warehouse.store import revisions
+from warehouse.store.scopes import Resolver
+from warehouse.views.check import check
+
+
+def test_a_rack_outage_covers_nodes_loaded_later(database_url: str, embedded_server: str) -> None:
+    from warehouse.model.fleet import NodeSpec
+
+    more = [NodeSpec("s", "h", "rack-a", f"a{n}", GPUS, "H100", START) for n in range(3, 9)]
+    outage = said("1", State.DOWN, 0, 24, "rack:rack-a", cause="power/psu")
+    before, after = with_fleet(database_url), with_fleet(_fresh_database(embedded_server))
+    take_in(before, outage)
+    pipeline.load_fleet(before, more, act("fleet"))
+    pipeline.load_fleet(after, more, act("fleet"))
+    take_in(after, outage)
+    assert rows(goodput(before))["down"]["gpu_ms"] == 8 * GPUS * MS_PER_DAY
+    assert rows(goodput(before)) == rows(goodput(after))
+    again = take_in(before, outage)
+    assert (again.changed, again.intake.repeated) == (False, 1)
+
+
+def test_a_node_rebuilt_with_more_gpus_is_named_as_it_was_then(database_url: str) -> None:
+    from warehouse.model.fleet import NodeSpec
+
+    engine = open_engine(database_url)
+    first = NodeSpec("s", "h", "r", "n", 8, "H100", START, START + 10 * MS_PER_DAY)
+    second = NodeSpec("s", "h", "r2", "n", 16, "B200", START + 10 * MS_PER_DAY)
+    pipeline.load_fleet(engine, [NodeSpec("s", "h", "r", "n", 8, "H100", START)], act("fleet"))
+    pipeline.load_fleet(engine, [first, second], act("fleet"))
+    take_in(engine, said("1", State.DOWN, 0, 1, "n/7"), said("2", State.DOWN, 300, 301, "n/15"))
+    with pytest.raises(BadInput, match="node n has GPUs 0 to 7"):
+        take_in(engine, said("3", State.DOWN, 0, 1, "n/8"))
+    whole = views_goodput(engine, START, START + 15 * MS_PER_DAY)
+    assert rows(whole)["down"]["gpu_ms"] == 2 * MS_PER_HOUR
+    assert rows(views_goodput(engine, START, START + 15 * MS_PER_DAY, "rack")).keys() == {"r", "r2"}
+
+
+def views_goodput(engine: Engine, start_ms: int, end_ms: int, by: str = "state") -> dict[str, object]:
+    with engine.connect() as connection:
+        revision = revisions.latest(connection)
+        assert revision is not None
+        return views.goodput(connection, views.ask(connection, revision, start_ms, end_ms), by)
+
+
+def test_two_sites_share_no_row_and_say_which_node(database_url: str) -> None:
+
+    engine = with_fleet(database_url)
+    twin = [NodeSpec("t", "h", "rack-a", "a1", GPUS, "H100", START, timezone="Europe/Berlin")]
+    pipeline.load_fleet(engine, twin, act("fleet"))
+    with pytest.raises(BadInput, match="stands in 2 sites; write site:s/a1 or site:t/a1"):
+        take_in(engine, said("1", State.DOWN, 0, 1, "a1"))
+    take_in(engine, said("1", State.DOWN, 0, 1, "site:t/a1"), said("2", State.DOWN, 5, 6, "site:s/a1/0"))
+    nodes = rows(goodput(engine, by="node"))
+    assert {key: row["lost_gpu_ms"] for key, row in nodes.items()} == {
+        "t/h/rack-a/a1": GPUS * MS_PER_HOUR, "s/h/rack-a/a1": MS_PER_HOUR, "a2": 0, "b1": 0, "b2": 0,
+    }  # fmt: skip
+
+
+def test_an_old_revision_gives_the_same_answers_after_anything(database_url: str) -> None:
+
+    engine = with_fleet(database_url)
+    take_in(engine, held("j", 0, 48, "a1+a2"), said("1", State.DOWN, 30, 40, "rack:rack-a", cause="power/psu"))
+    done = pipeline.load_rates(engine, [RateSpec("list", "H100", "USD", Decimal(2), START)], act("rates"))
+    before = everything_at(engine, done.rev)
+    more = [NodeSpec("s", "h", "rack-a", f"x{n}", 8, "H100", START) for n in range(4)]
+    pipeline.load_fleet(
+        engine, [*more, NodeSpec("t", "h", "rack-a", "a1", 4, "H100", START, timezone="Asia/Tokyo")], act("fleet")
+    )
+    pipeline.load_rates(engine, [RateSpec("list", "B200", "USD", Decimal(5), START)], act("rates"))
+    take_in(engine, said("2", State.DOWN, 40, 50, "rack:rack-b", cause="power/psu"))
+    take_in(engine, said("1", State.DOWN, 30, 44, "rack:rack-b", cause="host/dram"), revise=True)
+    assert everything_at(engine, done.rev) == before
+    assert everything_at(engine, done.rev + 4) != before
+
+
+def everything_at(engine: Engine, rev: int) -> list[object]:
+    with engine.connect() as connection:
+        revision = revisions.latest(connection, rev)
+        assert revision is not None
+        question = views.ask(connection, revision, None, None)
+        return [
+            *(views.goodput(connection, question, by) for by in views.GROUPINGS),
+            views.incidents(connection, question),
+            views.incident(connection, question, 1),
+            views.fleet(connection, rev),
+            views.rates(connection, rev),
+        ]
+
+
+def test_stranded_nodes_are_installed_and_never_lost_to_an_incident(database_url: str) -> None:
+    from warehouse.model.fleet import NodeSpec
+
+    engine = open_engine(database_url)
+    spec = NodeSpec("s", "h", "r", "x1", 8, "H100", START, START + MS_PER_DAY, stranded=True)
+    pipeline.load_fleet(engine, [spec], act("fleet"))
+    answer = goodput(engine)
+    assert rows(answer)["stranded"]["gpu_ms"] == answer["installed_gpu_ms"] == 8 * MS_PER_DAY
+    assert answer["classes"]["unused"] == 8 * MS_PER_DAY  # type: ignore[index]
+    with engine.connect() as connection:
+        proofs = check(connection, revisions.latest(connection))  # type: ignore[arg-type]
+    assert all(proof.holds for proof in proofs), proofs
+
+
+def test_slots_are_given_in_blocks_and_racks_keep_room(database_url: str) -> None:
+    engine = with_fleet(database_url)
+    with engine.connect() as connection:
+        resolver = Resolver(connection, START)
+        assert [resolver.scope(node, START) for node in NODES] == [((0, 8),), ((8, 16),), ((16, 24),), ((24, 32),)]
+        assert resolver.scope("rack:rack-b", START) == ((16, 32),)
+        assert resolver.scope("b1/3+a1/0", START) == ((0, 1), (19, 20))
+        assert resolver.node("a2") == ((8, 12),)
