@@ -5,8 +5,8 @@ Locks taken, on which tables of what size:
 Undo:
 
 Safety: one change per file; no backfill in the transaction that takes an exclusive lock; views are replaced whole;
-EXCLUDE constraints, domains and triggers are invisible to autogenerate and written by hand; tests/store/golden/schema.txt
-shows the change.
+EXCLUDE constraints, domains and triggers are invisible to autogenerate and written by hand; tests/store/test_schema.py
+says what the database must refuse.
 """
 
 from __future__ import annotations
