@@ -10,8 +10,9 @@ from warehouse.views.goodput import GROUPINGS, goodput
 from warehouse.views.incidents import incident, incidents
 from warehouse.views.ledger import BrokenLaw, EmptyLedger, Ledger
 from warehouse.views.lists import fleet, rates, simulated
-from warehouse.views.losses import CHARGED, Bucket, CauseLoss, Part, bridge, calendar, cause_losses
+from warehouse.views.losses import Bucket, CauseLoss, Part, bridge, calendar, cause_losses
 from warehouse.views.question import Question, ask
+from warehouse.views.tiles import CHARGED
 
 __all__ = [
     "CHARGED",

@@ -10,17 +10,24 @@ from sqlalchemy import Connection
 
 from warehouse.ledger.laws import LawBroken, installed_gpu_ms
 from warehouse.ledger.price import cost, displayed, displayed_parts, largest_remainder
-from warehouse.model.state import ALLOCATED, PPM, UNAVAILABLE, GpuTimeClass, State, class_of
+from warehouse.model.state import ALLOCATED, PPM, UNAVAILABLE, GpuTimeClass, State
 from warehouse.model.time import format_instant
 from warehouse.store import fleet
 from warehouse.views import counts
 from warehouse.views.question import Question
-from warehouse.views.tiles import PARTS, Area, PricedArea, areas, priced_areas
+from warehouse.views.tiles import (
+    CHARGED,
+    PARTS,
+    Area,
+    PricedArea,
+    areas,
+    gpu_class,
+    not_good_ms_ppm,
+    priced_areas,
+)
 
 GROUPINGS = tuple(PARTS)
 
-# What "downtime" costs; unused and unknown time is priced in rows of its own and never in the headline.
-_CHARGED = frozenset({GpuTimeClass.UNPLANNED, GpuTimeClass.PLANNED, GpuTimeClass.OVERHEAD})
 _RATIO_DIGITS = 4
 
 
@@ -43,7 +50,7 @@ def goodput(connection: Connection, question: Question, by: str = "state") -> di
     good = classes[GpuTimeClass.GOOD]
     allocated = _area(found, ALLOCATED)
     presumed = sum(area.gpu_ms for area in found if area.presumed)
-    charged = sum((_price(p) for p in priced if _class(p) in _CHARGED), Fraction(0))
+    charged = sum((_price(p) for p in priced if gpu_class(p) in CHARGED), Fraction(0))
     cost_of_loss = None if question.currency is None else displayed(charged, question.currency)
     return {
         "window": {"from": format_instant(question.window.start_ms), "to": format_instant(question.window.end_ms)},
@@ -68,23 +75,14 @@ def _classes(found: Iterable[Area], installed: int) -> dict[GpuTimeClass, int]:
     """Splits each partial entry: the kept part is good, the lost part is its class; rounded to sum exactly."""
     exact: dict[GpuTimeClass, int] = dict.fromkeys(GpuTimeClass, 0)
     for area in found:
-        exact[_class(area)] += _lost_ppm_area(area)
-        exact[GpuTimeClass.GOOD] += area.gpu_ms * PPM - _lost_ppm_area(area)
+        exact[gpu_class(area)] += not_good_ms_ppm(area)
+        exact[GpuTimeClass.GOOD] += area.gpu_ms * PPM - not_good_ms_ppm(area)
     rounded = largest_remainder([Fraction(exact[name], PPM) for name in GpuTimeClass], installed)
     return dict(zip(GpuTimeClass, rounded, strict=True))
 
 
-def _lost_ppm_area(area: Area | PricedArea) -> int:
-    """Gives the part that is not good, x 1,000,000; unknown time is not good either, though it is not lost."""
-    return area.gpu_ms * PPM if area.state == State.UNKNOWN else area.lost_ms_ppm
-
-
-def _class(area: Area | PricedArea) -> GpuTimeClass:
-    return class_of(State(area.state), area.linked)
-
-
 def _price(area: PricedArea) -> Fraction:
-    return cost(_lost_ppm_area(area), area.per_gpu_hour)
+    return cost(not_good_ms_ppm(area), area.per_gpu_hour)
 
 
 def _area(found: Iterable[Area], states: frozenset[State]) -> int:
@@ -118,7 +116,7 @@ def _rows(
     money: dict[str, Fraction] = defaultdict(Fraction)
     has_price: set[str] = set()
     for p in priced:
-        if pure or _class(p) in _CHARGED:
+        if pure or gpu_class(p) in CHARGED:
             money[_key(p, by)] += _price(p)
         # The kept part of a partial state is good time, and priced like the rest of it.
         has_price.update({_key(p, by)} | ({GpuTimeClass.GOOD.value} if by == "class" else set()))
@@ -143,7 +141,7 @@ def _rows(
 
 
 def _key(area: Area | PricedArea, by: str) -> str:
-    return _class(area).value if by == "class" else area.key
+    return gpu_class(area).value if by == "class" else area.key
 
 
 def _keyed_areas(found: Iterable[Area], by: str, classes: dict[GpuTimeClass, int]) -> tuple[list[str], dict[str, int]]:
@@ -159,7 +157,7 @@ def _keyed_areas(found: Iterable[Area], by: str, classes: dict[GpuTimeClass, int
         return sorted(gpu_ms), gpu_ms
     lost: dict[str, int] = defaultdict(int)
     for area in found:
-        if _class(area) in _CHARGED:
+        if gpu_class(area) in CHARGED:
             lost[area.key] += area.lost_ms_ppm
     # The costliest first; what belongs to nothing comes last and is always shown.
     return sorted(gpu_ms, key=lambda key: (key == "none", -lost[key], key)), gpu_ms

@@ -12,12 +12,17 @@ from sqlalchemy import Connection
 
 from warehouse.causes import load_causes
 from warehouse.ledger.price import cost, displayed_parts, largest_remainder
-from warehouse.model.state import PPM, GpuTimeClass, State, class_of
+from warehouse.model.state import PPM, GpuTimeClass, State
 from warehouse.views.question import Question
-from warehouse.views.tiles import Area, PricedArea, areas, priced_areas
-
-# What costs money as loss; the same three classes as in the headline of `goodput`.
-CHARGED = (GpuTimeClass.UNPLANNED, GpuTimeClass.PLANNED, GpuTimeClass.OVERHEAD)
+from warehouse.views.tiles import (
+    CHARGED,
+    Area,
+    PricedArea,
+    areas,
+    gpu_class,
+    not_good_ms_ppm,
+    priced_areas,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +90,11 @@ def cause_losses(connection: Connection, question: Question) -> list[CauseLoss]:
     exact: dict[str | None, int] = {None: 0}
     money: dict[str | None, Fraction] = defaultdict(Fraction)
     for area in areas(connection, question, "cause"):
-        if _class(area) in CHARGED:
+        if gpu_class(area) in CHARGED:
             key = _cause(area.key)
             exact[key] = exact.get(key, 0) + area.lost_ms_ppm
     for priced in priced_areas(connection, question, "cause"):
-        if _class(priced) in CHARGED:
+        if gpu_class(priced) in CHARGED:
             money[_cause(priced.key)] += cost(priced.lost_ms_ppm, priced.per_gpu_hour)
     keys = sorted(exact, key=lambda key: (key is None, -exact[key], key or ""))
     lost = largest_remainder([Fraction(exact[key], PPM) for key in keys], round(Fraction(sum(exact.values()), PPM)))
@@ -118,14 +123,10 @@ def calendar(connection: Connection, question: Question, by: str) -> list[Bucket
 def _split(area: Area | PricedArea) -> list[tuple[tuple[GpuTimeClass, State], int]]:
     """Splits an area into its class and what of it was good, in GPU-ms x 1,000,000."""
     state = State(area.state)
-    lost = area.gpu_ms * PPM if state is State.UNKNOWN else area.lost_ms_ppm
+    lost = not_good_ms_ppm(area)
     kept = area.gpu_ms * PPM - lost
-    parts = [((_class(area), state), lost)] if lost else []
+    parts = [((gpu_class(area), state), lost)] if lost else []
     return parts + ([((GpuTimeClass.GOOD, State.PRODUCTIVE), kept)] if kept else [])
-
-
-def _class(area: Area | PricedArea) -> GpuTimeClass:
-    return class_of(State(area.state), area.linked)
 
 
 def _amounts(

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, text
 
+from warehouse.model.state import PPM, GpuTimeClass, State, class_of
 from warehouse.model.time import Window, from_datetime, to_datetime
 from warehouse.store.rows import instant
 from warehouse.views.question import Question
@@ -121,6 +122,20 @@ class PricedArea(NamedTuple):
     per_gpu_hour: Decimal
     gpu_ms: int
     lost_ms_ppm: int
+
+
+# What costs money as loss. Unused and unknown time has prices too, in lines of its own and never in this sum.
+CHARGED = (GpuTimeClass.UNPLANNED, GpuTimeClass.PLANNED, GpuTimeClass.OVERHEAD)
+
+
+def gpu_class(area: Area | PricedArea) -> GpuTimeClass:
+    """Gives the class of an area's lost part; the part that was kept is good."""
+    return class_of(State(area.state), area.linked)
+
+
+def not_good_ms_ppm(area: Area | PricedArea) -> int:
+    """Gives the part that is not good, in GPU-ms x 1,000,000: unknown time is no loss, and no good time either."""
+    return area.gpu_ms * PPM if area.state == State.UNKNOWN else area.lost_ms_ppm
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ def COMMAND(form: str, as_of: int | None) -> int:
         proofs = check.check(connection, revision)
         if as_of is None and not progress.pending(connection):
             proofs.append(_same_again(*pipeline.differences(connection, revision)))
+        proofs.sort(key=lambda proof: proof.number)
         booked = check.booked_until(connection, revision)
     columns = ["law", "name", "result", "what was compared, or where it breaks"]
     rows = [[p.number, p.law, "holds" if p.holds else "BROKEN", p.said] for p in proofs]
