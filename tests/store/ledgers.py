@@ -14,6 +14,7 @@ from warehouse.model.statement import Batch, Statement
 from warehouse.model.time import MS_PER_DAY, MS_PER_HOUR, parse_instant
 from warehouse.pipeline import Act, Done
 from warehouse.store import migrate, revisions
+from warehouse.views.check import Proof, check
 
 START = parse_instant("2026-01-01")
 NOW = START + 20 * MS_PER_DAY
@@ -114,3 +115,10 @@ def rows(document: dict[str, object]) -> dict[str, dict[str, int]]:
     found = document["rows"]
     assert isinstance(found, list)
     return {row["key"]: row for row in found}
+
+
+def prove(connection: Connection) -> list[Proof]:
+    """Gives the proofs of all laws at the newest revision."""
+    revision = revisions.latest(connection)
+    assert revision is not None
+    return check(connection, revision)

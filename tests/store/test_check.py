@@ -10,6 +10,7 @@ from sqlalchemy import text
 from tests.store.ledgers import (
     START,
     act,
+    prove,
     said,
     take_in,
     with_fleet,
@@ -18,7 +19,6 @@ from warehouse import pipeline
 from warehouse.model.rate import RateSpec
 from warehouse.model.state import State
 from warehouse.store import revisions
-from warehouse.views.check import check
 
 MUTATIONS = {
     "conservation": "delete from ledger_entry where id = (select min(id) from ledger_entry where upper_inf(revs))",
@@ -44,7 +44,7 @@ def test_check_sees_a_broken_law(database_url: str, law: str) -> None:
             )
         ) if law != "one state per instant" else None
     with engine.connect() as connection:
-        broken = {p.law for p in check(connection, revisions.latest(connection)) if not p.holds}  # type: ignore[arg-type]
+        broken = {p.law for p in prove(connection) if not p.holds}
     assert law in broken
 
 
@@ -66,7 +66,7 @@ def test_check_sees_altered_history_of_every_sort(database_url: str, what: str) 
         connection.execute(text("set session_replication_role = 'replica'"))
         connection.execute(text(ALTERED[what]))
     with engine.connect() as connection:
-        broken = {p.law for p in check(connection, revisions.latest(connection)) if not p.holds}  # type: ignore[arg-type]
+        broken = {p.law for p in prove(connection) if not p.holds}
     assert "history is append-only" in broken
 
 
@@ -81,7 +81,7 @@ def test_check_sees_an_entry_that_names_another_incident(database_url: str) -> N
         connection.execute(text("set session_replication_role = 'replica'"))
         connection.execute(text("update ledger_entry set incident_id = 2 where incident_id = 1"))
     with engine.connect() as connection:
-        broken = {p.law for p in check(connection, revisions.latest(connection)) if not p.holds}  # type: ignore[arg-type]
+        broken = {p.law for p in prove(connection) if not p.holds}
     assert "one charged cause" in broken
 
 
@@ -104,7 +104,7 @@ def test_check_sees_a_dropped_constraint_and_a_dropped_guard(database_url: str) 
         connection.execute(text("alter table tenure drop constraint ex_tenure_one_gpu_per_slot"))
         connection.execute(text("drop trigger no_truncate on rate"))
     with engine.connect() as connection:
-        said_broken = {p.law: p.said for p in check(connection, revisions.latest(connection)) if not p.holds}  # type: ignore[arg-type]
+        said_broken = {p.law: p.said for p in prove(connection) if not p.holds}
     assert said_broken == {
         "one state per instant": "the constraint ex_tenure_one_gpu_per_slot is gone",
         "history is append-only": "the guard of rate against TRUNCATE is gone",

@@ -19,6 +19,7 @@ from tests.store.ledgers import (
     goodput,
     grouping,
     held,
+    prove,
     rows,
     said,
     take_in,
@@ -32,7 +33,6 @@ from warehouse.model.evidence import Allocation, Evidence
 from warehouse.model.state import PARTIAL, State
 from warehouse.model.time import MS_PER_DAY, MS_PER_HOUR, Window
 from warehouse.store import evidence, fleet, revisions
-from warehouse.views.check import check
 
 OVERRUN = "operations/unplanned_maintenance"
 
@@ -78,7 +78,7 @@ def test_stored_tiling_is_what_the_rules_say_at_every_instant(database_url: str,
             *evidence_claims(evidence.in_window(connection, Window(0, 2 * NOW)), lambda e: (None, None), horizon),
             *allocation_claims(evidence.allocations_in(connection, Window(0, 2 * NOW)), horizon),
         ]
-        proofs = check(connection, revisions.latest(connection))  # type: ignore[arg-type]
+        proofs = prove(connection)
     assert all(proof.holds for proof in proofs), proofs
     everything = [_numbered(claim) for claim in everything]
     rng = random.Random(seed)
@@ -125,7 +125,7 @@ def test_any_order_batching_and_duplication_gives_the_same_tiling(
     assert tiling(parts) == tiling(whole)
     assert grouping(parts) == grouping(whole)
     with parts.connect() as connection:
-        proofs = check(connection, revisions.latest(connection))  # type: ignore[arg-type]
+        proofs = prove(connection)
     assert all(proof.holds for proof in proofs), proofs
 
 
@@ -155,7 +155,7 @@ def test_overlapping_rows_of_one_job_end_when_they_say(database_url: str) -> Non
     take_in(engine, held("j", 0, 10, "a1/0"), held("j", 0, 20, "a1"))
     assert rows(goodput(engine, by="job"))["j"]["gpu_ms"] == GPUS * 20 * MS_PER_HOUR
     with engine.connect() as connection:
-        proofs = check(connection, revisions.latest(connection))  # type: ignore[arg-type]
+        proofs = prove(connection)
     assert all(proof.holds for proof in proofs), proofs
 
 

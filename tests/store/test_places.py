@@ -16,6 +16,7 @@ from tests.store.ledgers import (
     goodput,
     held,
     open_engine,
+    prove,
     rows,
     said,
     take_in,
@@ -29,7 +30,6 @@ from warehouse.model.state import State
 from warehouse.model.time import MS_PER_DAY, MS_PER_HOUR
 from warehouse.store import revisions
 from warehouse.store.scopes import Resolver
-from warehouse.views.check import check
 
 
 def test_a_rack_outage_covers_nodes_loaded_later(database_url: str, embedded_server: str) -> None:
@@ -126,7 +126,7 @@ def test_stranded_nodes_are_installed_and_never_lost_to_an_incident(database_url
     assert rows(answer)["stranded"]["gpu_ms"] == answer["installed_gpu_ms"] == 8 * MS_PER_DAY
     assert answer["classes"]["unused"] == 8 * MS_PER_DAY  # type: ignore[index]
     with engine.connect() as connection:
-        proofs = check(connection, revisions.latest(connection))  # type: ignore[arg-type]
+        proofs = prove(connection)
     assert all(proof.holds for proof in proofs), proofs
 
 

@@ -98,7 +98,8 @@ def write(connection: Connection, items: Sequence[Evidence], rev: int) -> dict[t
             for e in items
         ),
     )  # fmt: skip
-    return {name: stored.id for name, stored in heads(connection, ((e.source, e.key) for e in items)).items()}  # type: ignore[misc]
+    stored = heads(connection, ((e.source, e.key) for e in items))
+    return {name: item.id for name, item in stored.items() if item.id is not None}
 
 
 def _evidence(row: Row[Any]) -> Evidence:

@@ -16,7 +16,7 @@ from warehouse.cli import edge
 from warehouse.detect.words import Settings
 from warehouse.errors import BadInput, Unreachable
 from warehouse.evidence.prometheus import PrometheusClient, PrometheusError
-from warehouse.model.time import MS_PER_HOUR, MS_PER_MINUTE, MS_PER_SECOND, format_instant
+from warehouse.model.time import MS_PER_HOUR, MS_PER_SECOND, format_instant
 from warehouse.worker import Step
 
 _TIMEOUT_SECONDS = 30.0
@@ -28,9 +28,18 @@ _TIMEOUT_SECONDS = 30.0
 @click.option("--since", metavar="T", help="Where to begin when nothing was read yet (default: one hour ago).")
 @click.option("--every", type=click.FloatRange(min=0.1), default=60.0, show_default=True, help="Seconds between looks.")
 @click.option(
+    "--book-every",
+    type=click.FloatRange(min=0),
+    default=300.0,
+    show_default=True,
+    help="Seconds after which the booking follows where nothing changed; what changed is booked at once.",
+)
+@click.option(
     "--scrape-interval", type=click.FloatRange(min=1), default=15.0, show_default=True, help="Seconds of the scrapes."
 )
-def COMMAND(once: bool, until: str | None, since: str | None, every: float, scrape_interval: float) -> None:
+def COMMAND(
+    once: bool, until: str | None, since: str | None, every: float, book_every: float, scrape_interval: float
+) -> None:
     """Watches the signals in Prometheus (GPU_MINUTES_PROMETHEUS_URL) and books what it sees."""
     url = config.load().prometheus_url
     if url is None:
@@ -42,7 +51,7 @@ def COMMAND(once: bool, until: str | None, since: str | None, every: float, scra
     since_ms = edge.time_option(since, "--since", zone)
     first_ms = clock.now_ms() - MS_PER_HOUR if since_ms is None else since_ms
     settings = Settings(scrape_interval_ms=round(scrape_interval * MS_PER_SECOND))
-    book_after_ms = 0 if once else MS_PER_MINUTE
+    book_after_ms = 0 if once else round(book_every * MS_PER_SECOND)
     author = edge.act("observe", "").author
     ended = threading.Event()
     with PrometheusClient(url, _TIMEOUT_SECONDS) as client, _ends_on_signal(ended):
