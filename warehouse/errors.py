@@ -51,3 +51,8 @@ def shown(findings: Sequence[Finding | str], end: str) -> list[str]:
     if len(findings) > SHOWN_FINDINGS:
         lines.append(f"and {len(findings) - SHOWN_FINDINGS} more; {end}")
     return lines
+
+
+def one_line(text: str) -> str:
+    """Gives a message as one line that no terminal acts on: what came from outside may hold anything."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)

@@ -21,8 +21,6 @@ from warehouse.store.evidence import (
 )
 from warehouse.store.scopes import Resolver
 
-DETECTOR = "detector"
-
 
 @dataclass(frozen=True, slots=True)
 class Intake:
@@ -73,10 +71,24 @@ def place(connection: Connection, statements: Sequence[Statement]) -> tuple[list
         try:
             slots = resolver.scope(statement.said.scope, statement.said.start_ms)
         except ValueError as exc:
-            findings.append(Finding(f"{statement.where}, column scope", str(exc)))
+            known = _as_before(connection, statement.said)
+            if known is None:
+                findings.append(Finding(f"{statement.where}, column scope", str(exc)))
+            else:
+                placed.append(replace(statement, said=replace(statement.said, slots=known)))
         else:
             placed.append(replace(statement, said=replace(statement.said, slots=slots)))
     return placed, findings
+
+
+def _as_before(connection: Connection, said: Evidence | Allocation) -> SlotRanges | None:
+    """Gives what the same words meant when they were first said, though the fleet has made them ambiguous since."""
+    known: Evidence | Allocation | None
+    if isinstance(said, Evidence):
+        known = heads(connection, [(said.source, said.key)]).get((said.source, said.key))
+    else:
+        known = allocation_heads(connection, [said.job]).get(allocation_name(said))
+    return known.slots if known is not None and known.scope == said.scope else None
 
 
 def regrown(connection: Connection) -> Intake:
@@ -87,8 +99,6 @@ def regrown(connection: Connection) -> Intake:
     resolver = Resolver(connection)
     found = _Sorted()
     for item in every_head(connection):
-        if item.source == DETECTOR:
-            continue  # placed GPU by GPU when it was seen; its scope is only how it is called
         slots = _again(resolver, item)
         if slots != item.slots:
             found.superseded.append(item)
@@ -145,7 +155,13 @@ def _sort_evidence(
     for where, item in said:
         name = (item.source, item.key)
         if name in seen:
-            if item.same_statement(seen[name][1]) or seen[name][1].closes(item):
+            first = seen[name][1]
+            if item.same_statement(first) or first.closes(item):
+                found.repeated += 1
+            elif item.closes(first):
+                # Open first and closed later in one file: the later word only adds the end.
+                _close(found, item)
+                seen[name] = (where, item)
                 found.repeated += 1
             else:
                 findings.append(
@@ -171,6 +187,14 @@ def _sort_evidence(
                 )
             )
     return findings
+
+
+def _close(found: _Sorted, item: Evidence) -> None:
+    """Lets the open word of this batch, where it is to be written, have its end."""
+    found.evidence = [
+        replace(kept, end_ms=item.end_ms) if (kept.source, kept.key) == (item.source, item.key) else kept
+        for kept in found.evidence
+    ]
 
 
 def _sort_allocations(

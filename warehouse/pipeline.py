@@ -104,7 +104,7 @@ def take_in(
         refused = (*batch.refused, *map(str, unplaced), *map(str, contradicting))
         if refused and not keep_good:
             raise bad_rows(refused)
-        pending = book and progress.pending(connection)
+        pending = book and progress.pending_since(connection) is not None
         if observed is not None and not progress.advance(connection, *observed):
             # Another worker was here first; what it saw stands.
             return Done(rev - 1, False, horizon_ms=_horizon(before))
@@ -113,16 +113,18 @@ def take_in(
                 rev - 1, False, intake, nodes_repeated=nodes.repeated, horizon_ms=_horizon(before), refused=refused
             )
         touched = [*nodes.touched, *_store(connection, intake.with_grown(grown), rev)]
+        # A new fleet is never deferred: installed time must be tiled at every revision.
+        book = book or bool(nodes.touched)
+        if book:
+            touched += _group(connection, rev)
+        else:
+            progress.defer(connection, touched, rev)
         words = [s.said for s in batch.statements] + list(batch.nodes)
         seen_ms = act.now_ms if observed is None else min(act.now_ms, observed[1])
-        # Installed time must be tiled at every revision: a new fleet is booked even where its evidence waits.
-        booked = touched if book else nodes.touched
         done = _finish(
-            connection, act, rev, before, booked, revisions.digest(words), book=book or bool(nodes.touched),
+            connection, act, rev, before, touched, revisions.digest(words), book=book,
             until_ms=until_ms, seen_ms=seen_ms,
         )  # fmt: skip
-        if not book:
-            progress.defer(connection, touched)
         contested = evidence.contested(connection, rev) if intake.allocations else 0
         return replace(
             done,
@@ -176,6 +178,8 @@ def book(engine: Engine, act: Act, window: Window | None = None, until_ms: int |
         revisions.lock_writer(connection)
         rev, before = _next(connection)
         touched: list[Span] = [(0, None)] if window is None else [(window.start_ms, window.end_ms)]
+        if progress.pending_since(connection) is not None:
+            touched += _group(connection, rev)
         return _finish(connection, act, rev, before, touched, revisions.digest([]), until_ms=until_ms)
 
 
@@ -208,22 +212,34 @@ def _horizon(before: Revision | None) -> int | None:
 
 
 def _store(connection: Connection, intake: Intake, rev: int) -> list[Span]:
-    """Writes evidence, allocations and incidents; gives the spans whose booking may change."""
+    """Writes evidence and allocations; gives the spans whose booking may change."""
     evidence.write_allocations(connection, intake.allocations, intake.superseded_allocations, rev)
-    touched: list[Span] = [(a.start_ms, a.end_ms) for a in (*intake.allocations, *intake.superseded_allocations)]
     if intake.evidence:
-        ids = evidence.write(connection, intake.evidence, rev)
-        fresh = [replace(e, id=ids[e.source, e.key]) for e in intake.evidence]
-        moved = _regroup(connection, fresh, intake.superseded, rev)
-        touched += [(e.start_ms, e.end_ms) for e in (*fresh, *intake.superseded, *moved)]
-    return touched
+        evidence.write(connection, intake.evidence, rev)
+    held = [(a.start_ms, a.end_ms) for a in (*intake.allocations, *intake.superseded_allocations)]
+    return held + [(e.start_ms, e.end_ms) for e in (*intake.evidence, *intake.superseded)]
+
+
+def _group(connection: Connection, rev: int) -> list[Span]:
+    """Groups what was said since the last booking with what lies near it; gives the spans of all that moved by that.
+
+    Grouping goes with booking, so that at every revision an entry names the incident that its evidence has.
+    """
+    since = min(rev, progress.pending_since(connection) or rev)
+    fresh, superseded = evidence.said_since(connection, since)
+    if not fresh and not superseded:
+        return []
+    moved = _regroup(connection, fresh, superseded, rev)
+    return [(e.start_ms, e.end_ms) for e in (*fresh, *superseded, *moved)]
 
 
 def _regroup(
     connection: Connection, fresh: Sequence[Evidence], superseded: Sequence[Evidence], rev: int
 ) -> list[Evidence]:
     """Groups new evidence with what lies near it; gives the evidence whose incident or charged cause changed."""
-    old_id = {(e.source, e.key): e.id for e in superseded}
+    old_id: dict[tuple[str, str], int | None] = {}
+    for item in sorted(superseded, key=lambda e: e.revision):
+        old_id.setdefault((item.source, item.key), item.id)  # the first one is the one that was grouped
     predecessor = {e.id: old for e in fresh if e.id is not None and (old := old_id.get((e.source, e.key))) is not None}
     causes = load_causes()
     told: dict[int, Evidence] = {}
@@ -283,7 +299,7 @@ def _finish(
         first = min((block.start_ms for block in tenure), default=None)
         if wanted and first is not None:
             horizon = max(wanted)
-            spans = [*touched, *progress.take_deferred(connection), (first if old is None else old, horizon)]
+            spans = [*touched, *progress.take_deferred(connection, rev), (first if old is None else old, horizon)]
             for window in _days(spans, first, horizon):
                 derived = _derive(connection, window, tenure, horizon)
                 standing = entries.head(connection, window)

@@ -202,8 +202,8 @@ create index ix_ledger_entry_incident on ledger_entry (incident_id) where incide
 
 -- How far a live source has been read: a note to ourselves, no history.
 create table source_progress (source text primary key, observed_until instant not null);
--- Time that an import touched and left to a later booking: a note to ourselves, no history.
-create table unbooked (during open_span not null);
+-- Time that an import touched and left to a later booking; answers about it are provisional while it waits.
+create table unbooked (during open_span not null, revs rev_span not null);
 
 create table rate_line (
   id int generated always as identity primary key,
@@ -252,6 +252,7 @@ create function incident_only_merges() returns trigger language plpgsql as $$ be
 """
 
 CLOSING = (
+    "unbooked",
     "place_extent",
     "tenure",
     "evidence",

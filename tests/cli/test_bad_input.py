@@ -59,6 +59,7 @@ EVIDENCE_FAULTS = [
     (row(state="degraded", lost="0.0000001"), "line 3, column lost: '0.0000001' is finer than a millionth"),
     (row(state="degraded", lost="NaN"), "line 3, column lost: 'NaN' is not a number"),
     (row(id="1"), "line 3, column id: '1' says something else than in evidence.csv line 2"),
+    (row(state='"do\nwn"'), "line 3, column state: 'do wn' is no state"),
     ("2,ops\n", "line 3: has 2 cells, the header has 8 columns"),
     ('2,"ops\n', "line 3: is no CSV"),
 ]

@@ -134,7 +134,34 @@ def test_slots_are_given_in_blocks_and_racks_keep_room(database_url: str) -> Non
     engine = with_fleet(database_url)
     with engine.connect() as connection:
         resolver = Resolver(connection, START)
-        assert [resolver.scope(node, START) for node in NODES] == [((0, 8),), ((8, 16),), ((16, 24),), ((24, 32),)]
+        assert [resolver.scope(node, START) for node in NODES] == [((0, 4),), ((8, 12),), ((16, 20),), ((24, 28),)]
         assert resolver.scope("rack:rack-b", START) == ((16, 32),)
         assert resolver.scope("b1/3+a1/0", START) == ((0, 1), (19, 20))
         assert resolver.node("a2") == ((8, 12),)
+
+
+def test_a_node_is_named_as_it_stood_whatever_was_loaded_first(database_url: str, embedded_server: str) -> None:
+    early = NodeSpec("s", "h", "rA", "n1", 2, "H100", START, START + 10 * MS_PER_DAY)
+    late = NodeSpec("s", "h", "rB", "n1", 4, "H100", START + 20 * MS_PER_DAY)
+    found = []
+    for order in ([early, late], [late, early]):
+        engine = open_engine(_fresh_database(embedded_server))
+        for spec in order:
+            pipeline.load_fleet(engine, [spec], act("fleet"))
+        # In the gap the last tenure before it is meant: nothing of the later one is down.
+        take_in(engine, said("1", State.DOWN, 24 * 15, 24 * 25, "n1/0"), said("2", State.DOWN, 24 * 9, 24 * 25, "n1"))
+        found.append(rows(views_goodput(engine, START, START + 30 * MS_PER_DAY)))
+    assert found[0] == found[1]
+    assert found[0]["down"]["gpu_ms"] == 2 * MS_PER_DAY
+
+
+def test_old_words_can_be_said_again_and_closed_after_the_name_became_ambiguous(database_url: str) -> None:
+    engine = with_fleet(database_url)
+    take_in(engine, said("1", State.DOWN, 0, None, "a1"), held("j", 0, None, "a2"))
+    twins = [NodeSpec("t", "h", "r", name, GPUS, "H100", START) for name in ("a1", "a2")]
+    pipeline.load_fleet(engine, twins, act("fleet"))
+    assert not take_in(engine, said("1", State.DOWN, 0, None, "a1")).changed
+    closed = take_in(engine, said("1", State.DOWN, 0, 24, "a1"), held("j", 0, 48, "a2"))
+    assert (len(closed.intake.superseded), len(closed.intake.superseded_allocations)) == (1, 1)
+    assert rows(goodput(engine))["down"]["gpu_ms"] == GPUS * MS_PER_DAY
+    assert rows(goodput(engine, by="job"))["j"]["gpu_ms"] == 2 * GPUS * MS_PER_DAY

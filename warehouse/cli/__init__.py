@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 
 from warehouse import __version__
 from warehouse.cli.registry import Commands
-from warehouse.errors import GpuMinutesError
+from warehouse.errors import GpuMinutesError, one_line
 from warehouse.ledger.laws import LawBroken
 
 
@@ -59,5 +59,5 @@ def run(arguments: list[str]) -> int:
 
 def _fail(code: int, *lines: str) -> int:
     for line in lines:
-        click.echo(f"gpu-minutes: {line}", err=True)
+        click.echo(f"gpu-minutes: {one_line(line)}", err=True)
     return code

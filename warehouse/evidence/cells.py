@@ -46,7 +46,12 @@ def positive_count(text: str) -> int:
 
 def natural(text: str) -> int:
     """Reads a whole number from 0 to a million."""
-    return 0 if text == "0" else positive_count(text)
+    if text == "0":
+        return 0
+    try:
+        return positive_count(text)
+    except ValueError:
+        raise ValueError(f"'{text[:40]}' is not a whole number from 0 to {_COUNT_TOP}") from None
 
 
 def state(text: str) -> State:

@@ -85,6 +85,7 @@ def _rows(stream: BinaryIO, file: str, required: Sequence[str], optional: Sequen
     columns: list[str] | None = None
     count = 0
     while True:
+        line = reader.line_num + 1  # where the row begins: a quoted cell may run over several lines
         try:
             cells = next(reader, None)
         except csv.Error as exc:
@@ -98,11 +99,9 @@ def _rows(stream: BinaryIO, file: str, required: Sequence[str], optional: Sequen
             columns = _header(cells, f"{file} line {reader.line_num}", required, optional)
             continue
         if len(cells) != len(columns):
-            raise BadInput(
-                f"{file} line {reader.line_num}: has {len(cells)} cells, the header has {len(columns)} columns"
-            )
+            raise BadInput(f"{file} line {line}: has {len(cells)} cells, the header has {len(columns)} columns")
         count += 1
-        yield Row(file, reader.line_num, dict(zip(columns, cells, strict=True)))
+        yield Row(file, line, dict(zip(columns, cells, strict=True)))
     if columns is None:
         raise BadInput(f"{file}: is empty; a header with {','.join(required)} is needed")
     if not count:

@@ -59,6 +59,17 @@ def by_id(connection: Connection, ids: Iterable[int]) -> list[Evidence]:
     return [_evidence(row) for row in rows]
 
 
+def said_since(connection: Connection, rev: int) -> tuple[list[Evidence], list[Evidence]]:
+    """Gives the newest evidence that was written at a revision or later, and all that was superseded since then."""
+    fresh = connection.execute(
+        text("select * from evidence where upper_inf(revs) and lower(revs) >= cast(:rev as bigint)"), {"rev": rev}
+    )
+    gone = connection.execute(
+        text("select * from evidence where not upper_inf(revs) and upper(revs) >= cast(:rev as bigint)"), {"rev": rev}
+    )
+    return [_evidence(row) for row in fresh], [_evidence(row) for row in gone]
+
+
 def every_head(connection: Connection) -> list[Evidence]:
     """Gives all evidence in its newest revision."""
     return [_evidence(row) for row in connection.execute(text("select * from evidence where upper_inf(revs)"))]

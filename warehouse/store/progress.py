@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from sqlalchemy import Connection, text
 
 from warehouse.model.time import Window
-from warehouse.store.rows import copy_in, instant, milliseconds, span
+from warehouse.store.rows import copy_in, instant, milliseconds, revisions_from, span
 
 
 def read(connection: Connection, source: str) -> int | None:
@@ -32,32 +32,42 @@ def advance(connection: Connection, source: str, until_ms: int) -> bool:
     return noted.first() is not None
 
 
-def defer(connection: Connection, spans: Iterable[tuple[int, int | None]]) -> None:
-    """Notes time that was touched and not booked; the next booking takes it up."""
-    copy_in(connection, "unbooked", ("during",), ("tstzrange",), [(span(*s),) for s in spans if s[0] != s[1]])
+def defer(connection: Connection, spans: Iterable[tuple[int, int | None]], rev: int) -> None:
+    """Notes time that was touched and not booked; the next booking takes it up. No length still is an instant."""
+    noted = [(start, end if end is None or end > start else start + 1) for start, end in spans]
+    rows = [(span(*part), revisions_from(rev)) for part in noted]
+    copy_in(connection, "unbooked", ("during", "revs"), ("tstzrange", "int8range"), rows)
 
 
-def take_deferred(connection: Connection) -> list[tuple[int, int | None]]:
-    """Gives the deferred spans and forgets them: the caller books them in this transaction."""
+def take_deferred(connection: Connection, rev: int) -> list[tuple[int, int | None]]:
+    """Gives the deferred spans and closes them: the caller books them in this transaction."""
     rows = connection.execute(
         text(
-            "delete from unbooked returning ms_of(lower(during)) as start_ms, "
+            "update unbooked set revs = int8range(lower(revs), :rev) where upper_inf(revs) "
+            "returning ms_of(lower(during)) as start_ms, "
             "case when upper_inf(during) then null else ms_of(upper(during)) end as end_ms"
-        )
+        ),
+        {"rev": rev},
     )
     return [(row.start_ms, row.end_ms) for row in rows]
 
 
-def pending(connection: Connection) -> bool:
-    """Tells whether any time waits to be booked."""
-    return bool(connection.execute(text("select exists (select 1 from unbooked)")).scalar_one())
+def pending_since(connection: Connection) -> int | None:
+    """Gives the first revision whose time waits to be booked, None where none does."""
+    first: int | None = connection.execute(
+        text("select min(lower(revs)) from unbooked where upper_inf(revs)")
+    ).scalar_one()
+    return first
 
 
-def deferred(connection: Connection, window: Window) -> bool:
-    """Tells whether time of the window waits to be booked."""
+def deferred(connection: Connection, window: Window, rev: int) -> bool:
+    """Tells whether time of the window waited to be booked at a revision."""
     return bool(
         connection.execute(
-            text("select exists (select 1 from unbooked where during && tstzrange(:start, :end))"),
-            {"start": instant(window.start_ms), "end": instant(window.end_ms)},
+            text(
+                "select exists (select 1 from unbooked where during && tstzrange(:start, :end) "
+                "and revs @> cast(:rev as bigint))"
+            ),
+            {"start": instant(window.start_ms), "end": instant(window.end_ms), "rev": rev},
         ).scalar_one()
     )

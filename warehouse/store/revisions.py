@@ -105,7 +105,7 @@ def link(
 
 # All history but the entries, which the writer has at hand. Generated columns follow from the others.
 HISTORY_TABLES = (
-    "place_extent", "tenure", "evidence", "allocation", "incident_evidence", "incident_cause", "rate",
+    "unbooked", "place_extent", "tenure", "evidence", "allocation", "incident_evidence", "incident_cause", "rate",
 )  # fmt: skip
 _ROW = (
     "select lower(revs) as opened, upper(revs) as closed, "

@@ -25,20 +25,23 @@ KINDS = ("rack", "hall", "site")
 class _Node:
     place: Place
     site: str
-    tenures: list[tuple[int, int | None, SlotRanges]] = field(default_factory=list)
+    tenures: list[tuple[int, float, SlotRanges]] = field(default_factory=list)
 
     def at(self, at_ms: int) -> SlotRanges | None:
         """Gives the slots that held GPUs at an instant, None where none did."""
         found = [slots for start, end, slots in self.tenures if start <= at_ms and (end is None or at_ms < end)]
         return normalise([part for slots in found for part in slots]) or None
 
-    def nearest(self, at_ms: int) -> SlotRanges:
-        """Gives the slots of the tenure at the instant, else of the last one before it, else of the first."""
-        here = self.at(at_ms)
-        if here is not None:
-            return here
-        before = [tenure for tenure in self.tenures if tenure[0] <= at_ms]
-        return max(before or self.tenures[:1])[2] if self.tenures else ()
+
+def _nearest(nodes: list[_Node], at_ms: int) -> SlotRanges:
+    """Gives the slots that a node held at an instant, else those it held last before it, else those it held first."""
+    here = [slots for node in nodes if (slots := node.at(at_ms))]
+    if here:
+        return normalise(part for slots in here for part in slots)
+    tenures = sorted(tenure for node in nodes for tenure in node.tenures)
+    before = [tenure for tenure in tenures if tenure[0] <= at_ms]
+    chosen = before[-1] if before else tenures[0]
+    return normalise(part for start, _, slots in tenures if start == chosen[0] for part in slots)
 
 
 class Resolver:
@@ -110,9 +113,9 @@ class Resolver:
         if len({node.site for node in known}) > 1:
             sites = " or ".join(sorted(f"site:{node.site}/{name}" for node in known))
             raise ValueError(f"node '{name[:80]}' stands in {len(known)} sites; write {sites}")
+        slots = _nearest(known, at_ms)
         if not slash:
-            return normalise([part for node in known for part in node.place.slots])
-        slots = known[-1].nearest(at_ms)
+            return slots
         gpus = sum(high - low for low, high in slots)
         found = _nth(slots, int(index)) if re.fullmatch(r"0|[1-9][0-9]{0,6}", index) else None
         if found is None:
@@ -146,7 +149,5 @@ def _give_tenures(nodes: list[_Node], blocks: list[TenureBlock]) -> None:
             while at < len(parts) and parts[at][0] < high:
                 mine = overlap(((parts[at][0], parts[at][1]),), ((low, high),))
                 if mine:
-                    nodes[parts[at][2]].tenures.append((block.start_ms, block.end_ms, mine))
+                    nodes[parts[at][2]].tenures.append((block.start_ms, block.end_ms or float("inf"), mine))
                 at += 1
-    for node in nodes:
-        node.tenures.sort(key=lambda tenure: (tenure[0], tenure[2]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from fractions import Fraction
 
 from sqlalchemy import Connection
@@ -115,18 +116,18 @@ def _rows(
     lost = largest_remainder([Fraction(lost_exact[key], PPM) for key in keys], total_lost)
     money: dict[str, Fraction] = defaultdict(Fraction)
     has_price: set[str] = set()
+    charged: set[str] = set()
     for p in priced:
         if pure or gpu_class(p) in CHARGED:
             money[_key(p, by)] += _price(p)
+        if gpu_class(p) in CHARGED:
+            charged.add(_key(p, by))
         # The kept part of a partial state is good time, and priced like the rest of it.
         has_price.update({_key(p, by)} | ({GpuTimeClass.GOOD.value} if by == "class" else set()))
     costs: list[str | None] = [None] * len(keys)
     if question.currency is not None:
-        shown = displayed_parts([money[key] for key in keys], question.currency)
-        costs = [
-            str(amount) if key in has_price or not gpu_ms[key] else None
-            for key, amount in zip(keys, shown, strict=True)
-        ]
+        shown = _amounts(keys, money, charged, question.currency)
+        costs = [str(shown[key]) if key in has_price or not gpu_ms[key] else None for key in keys]
     incidents = counts.incidents_by(connection, question, by)
     return [
         {
@@ -138,6 +139,15 @@ def _rows(
         }
         for key, lost_ms, amount in zip(keys, lost, costs, strict=True)
     ]
+
+
+def _amounts(keys: Sequence[str], money: dict[str, Fraction], charged: set[str], currency: str) -> dict[str, Decimal]:
+    """Rounds the rows of the cost of loss so that they sum to it as it is shown, and the rest among themselves."""
+    shown: dict[str, Decimal] = {}
+    for wanted in (True, False):
+        part = [key for key in keys if (key in charged) is wanted]
+        shown |= dict(zip(part, displayed_parts([money[key] for key in part], currency), strict=True))
+    return shown
 
 
 def _key(area: Area | PricedArea, by: str) -> str:

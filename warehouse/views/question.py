@@ -73,7 +73,7 @@ def ask(
     zones = fleet.zones(connection, revision.rev)
     zone = ZoneInfo(zones[0] if len(zones) == 1 else "UTC")
     window = Window(start, end)
-    waiting = progress.deferred(connection, window)
+    waiting = progress.deferred(connection, window, revision.rev)
     return Question(window, revision.rev, horizon, name, currency, zone, revision.engine, waiting)
 
 

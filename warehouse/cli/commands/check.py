@@ -20,7 +20,7 @@ def COMMAND(form: str, as_of: int | None) -> int:
     """
     with edge.reading(as_of) as (connection, revision):
         proofs = check.check(connection, revision)
-        if as_of is None and not progress.pending(connection):
+        if as_of is None and progress.pending_since(connection) is None:
             proofs.append(_same_again(*pipeline.differences(connection, revision)))
         proofs.sort(key=lambda proof: proof.number)
         booked = check.booked_until(connection, revision)

@@ -43,7 +43,7 @@ def _table(answer: dict[str, Any], by: str, zone: str) -> str:
     length = format_duration(parse_instant(window["to"]) - parse_instant(window["from"]))
     lines = [f"{window['from']} to {window['to']} ({length}), revision {answer['revision']}"]
     if answer["provisional"]:
-        lines.append("provisional: the window passes what is booked; that time is counted as unknown")
+        lines.append("provisional: not all of the window is booked; what lies behind the booking counts as unknown")
     rows = [
         [
             row["key"],

@@ -8,7 +8,7 @@ import click
 
 from warehouse import pipeline
 from warehouse.cli import edge
-from warehouse.errors import BadInput, shown
+from warehouse.errors import BadInput, one_line, shown
 from warehouse.evidence.sources import Source, load_sources
 from warehouse.model.statement import Batch
 from warehouse.model.time import format_instant
@@ -74,7 +74,7 @@ def _say(batch: Batch, done: pipeline.Done, book: bool) -> None:
     words += [f"{len(done.refused)} left out"] if done.refused else []
     click.echo(", ".join(words))
     for line in shown(done.refused, "left out too"):
-        click.echo(f"gpu-minutes: left out: {line}", err=True)
+        click.echo(f"gpu-minutes: left out: {one_line(line)}", err=True)
     if done.contested:
         click.echo(
             f"{done.contested} allocations share GPUs with another job at the same time; the one that began first "
