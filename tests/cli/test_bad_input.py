@@ -180,6 +180,9 @@ def test_fleet_against_the_stored_one(fleet: Cli, tmp_path: Path) -> None:
     other = fleet("fleet", "load", "other.csv")
     assert other.code == 2
     assert "node n1: is already in the ledger as 8 x H100 in h/r" in other.err
+    wired = FLEET.replace("commissioned", "commissioned,power_domain").replace("2026-01-01", "2026-01-01,pdu-7")
+    (tmp_path / "wired.csv").write_text(wired)
+    assert "node n1: stands there with another power_domain" in fleet("fleet", "load", "wired.csv").err
     (tmp_path / "overlap.csv").write_text(FLEET.replace("2026-01-01", "2026-03-01"))
     overlap = fleet("fleet", "load", "overlap.csv")
     assert overlap.code == 2

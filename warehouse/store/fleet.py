@@ -85,6 +85,7 @@ class _Stored:
     start_ms: int
     end_ms: int | None
     stranded: bool
+    domains: tuple[str | None, str | None, str | None]
 
 
 def _stored_tenures(connection: Connection) -> dict[tuple[str, str], list[_Stored]]:
@@ -93,19 +94,30 @@ def _stored_tenures(connection: Connection) -> dict[tuple[str, str], list[_Store
             """
             select site.name as site, hall.name as hall, rack.name as rack, node.name as node, node.id, g.model,
               count(*) as gpus, ms_of(lower(t.during)) as start_ms,
-              case when upper_inf(t.during) then null else ms_of(upper(t.during)) end as end_ms, t.stranded
+              case when upper_inf(t.during) then null else ms_of(upper(t.during)) end as end_ms, t.stranded,
+              node.power_domain, node.leaf_switch, node.blast_domain
             from place node join place_extent x on x.place_id = node.id and upper_inf(x.revs)
             join place rack on rack.id = node.parent_id join place hall on hall.id = rack.parent_id
             join place site on site.id = hall.parent_id
             join tenure t on t.slot_k && x.slots::int4multirange and upper_inf(t.revs) join gpu g on g.id = t.gpu_id
-            where node.kind = 'node' group by 1, 2, 3, 4, 5, 6, t.during, t.stranded
+            where node.kind = 'node' group by 1, 2, 3, 4, 5, 6, t.during, t.stranded, 11, 12, 13
             """
         )
     )
     found: dict[tuple[str, str], list[_Stored]] = {}
     for r in rows:
+        domains = (r.power_domain, r.leaf_switch, r.blast_domain)
         found.setdefault((r.site, r.node), []).append(
-            _Stored(r.id, (r.hall, r.rack), r.model, r.gpus, r.start_ms, r.end_ms, r.stranded)
+            _Stored(
+                r.id,
+                (r.hall, r.rack),
+                r.model,
+                r.gpus,
+                r.start_ms,
+                r.end_ms,
+                r.stranded,
+                (r.power_domain, r.leaf_switch, r.blast_domain),
+            )  # fmt: skip
         )
     return found
 
@@ -121,31 +133,41 @@ def _sort_out(
     for spec in dict.fromkeys(nodes):
         known = stored.get((spec.site, spec.node), [])
         same = next((k for k in known if k.start_ms == spec.commissioned_ms), None)
-        if same is not None:
-            says = (same.path, same.model, same.gpus, same.stranded)
-            if says != ((spec.hall, spec.rack), spec.model, spec.gpus, spec.stranded):
-                findings.append(
-                    Finding(
-                        f"node {spec.node}",
-                        f"is already in the ledger as {same.gpus} x {same.model} in {'/'.join(same.path)}; "
-                        "retire it there and commission it anew, history is not rewritten",
-                    )
-                )
-            elif same.end_ms == spec.retired_ms or spec.retired_ms is None:
-                repeated += 1
-            elif same.end_ms is None:
-                retiring.append(spec)
-            else:
-                findings.append(Finding(f"node {spec.node}", "is already retired at another time in the ledger"))
-        elif any(
+        reason = _contradicts(spec, known, same)
+        if reason is not None:
+            findings.append(Finding(f"node {spec.node}", reason))
+        elif same is None and any(
             _overlaps(spec, k.start_ms, k.end_ms or retired.get((spec.site, spec.node, k.start_ms))) for k in known
         ):
             findings.append(
                 Finding(f"node {spec.node}", "its tenure overlaps the one in the ledger; retire that one first")
             )
-        else:
+        elif same is None:
             fresh.append(spec)
+        elif same.end_ms is None and spec.retired_ms is not None:
+            retiring.append(spec)
+        else:
+            repeated += 1
     return fresh, retiring, repeated, findings
+
+
+def _contradicts(spec: NodeSpec, known: Sequence[_Stored], same: _Stored | None) -> str | None:
+    """Gives the reason why a node cannot be what this row says, None where it can."""
+    domains = (spec.power_domain, spec.leaf_switch, spec.blast_domain)
+    for place in (k for k in known if k.path == (spec.hall, spec.rack)):
+        if any(said is not None and said != before for said, before in zip(domains, place.domains, strict=True)):
+            return "stands there with another power_domain, leaf_switch or blast_domain, which cannot change yet"
+    if same is None:
+        return None
+    says = (same.path, same.model, same.gpus, same.stranded)
+    if says != ((spec.hall, spec.rack), spec.model, spec.gpus, spec.stranded):
+        return (
+            f"is already in the ledger as {same.gpus} x {same.model} in {'/'.join(same.path)}; "
+            "retire it there and commission it anew, history is not rewritten"
+        )
+    if None not in (same.end_ms, spec.retired_ms) and same.end_ms != spec.retired_ms:
+        return "is already retired at another time in the ledger"
+    return None
 
 
 def _overlaps(spec: NodeSpec, start_ms: int, end_ms: int | None) -> bool:
