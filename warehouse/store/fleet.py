@@ -108,16 +108,7 @@ def _stored_tenures(connection: Connection) -> dict[tuple[str, str], list[_Store
     for r in rows:
         domains = (r.power_domain, r.leaf_switch, r.blast_domain)
         found.setdefault((r.site, r.node), []).append(
-            _Stored(
-                r.id,
-                (r.hall, r.rack),
-                r.model,
-                r.gpus,
-                r.start_ms,
-                r.end_ms,
-                r.stranded,
-                (r.power_domain, r.leaf_switch, r.blast_domain),
-            )  # fmt: skip
+            _Stored(r.id, (r.hall, r.rack), r.model, r.gpus, r.start_ms, r.end_ms, r.stranded, domains)
         )
     return found
 
