@@ -62,33 +62,44 @@ def place(connection: Connection, statements: Sequence[Statement]) -> tuple[list
     if not statements:
         return [], []
     resolver = Resolver(connection)
-    placed = []
-    findings = []
+    placed: list[Statement] = []
+    unplaced: list[tuple[Statement, str]] = []
     for statement in statements:
-        if statement.said.slots:
+        said = statement.said
+        if said.slots:
             placed.append(statement)
             continue
         try:
-            slots = resolver.scope(statement.said.scope, statement.said.start_ms)
+            slots = resolver.scope(said.scope, said.start_ms)
         except ValueError as exc:
-            known = _as_before(connection, statement.said)
-            if known is None:
-                findings.append(Finding(f"{statement.where}, column scope", str(exc)))
-            else:
-                placed.append(replace(statement, said=replace(statement.said, slots=known)))
+            unplaced.append((statement, str(exc)))
         else:
-            placed.append(replace(statement, said=replace(statement.said, slots=slots)))
+            placed.append(replace(statement, said=replace(said, slots=slots)))
+    before = _as_before(connection, [statement.said for statement, _ in unplaced])
+    findings = []
+    for statement, reason in unplaced:
+        known = before.get(_name(statement.said))
+        if known is None or known.scope != statement.said.scope:
+            findings.append(Finding(f"{statement.where}, column scope", reason))
+        else:
+            placed.append(replace(statement, said=replace(statement.said, slots=known.slots)))
     return placed, findings
 
 
-def _as_before(connection: Connection, said: Evidence | Allocation) -> SlotRanges | None:
-    """Gives what the same words meant when they were first said, though the fleet has made them ambiguous since."""
-    known: Evidence | Allocation | None
-    if isinstance(said, Evidence):
-        known = heads(connection, [(said.source, said.key)]).get((said.source, said.key))
-    else:
-        known = allocation_heads(connection, [said.job]).get(allocation_name(said))
-    return known.slots if known is not None and known.scope == said.scope else None
+def _as_before(connection: Connection, said: Sequence[Evidence | Allocation]) -> dict[object, Evidence | Allocation]:
+    """Gives the stored words of the same names: what they meant they still mean, though the fleet has grown since."""
+    before: dict[object, Evidence | Allocation] = {}
+    evidence = [(item.source, item.key) for item in said if isinstance(item, Evidence)]
+    jobs = [item.job for item in said if isinstance(item, Allocation)]
+    for name, word in heads(connection, evidence).items() if evidence else ():
+        before[name] = word
+    for holding, held in allocation_heads(connection, jobs).items() if jobs else ():
+        before[holding] = held
+    return before
+
+
+def _name(said: Evidence | Allocation) -> object:
+    return (said.source, said.key) if isinstance(said, Evidence) else allocation_name(said)
 
 
 def regrown(connection: Connection) -> Intake:
@@ -151,6 +162,7 @@ def _sort_evidence(
     said = [(s.where, s.said) for s in statements if isinstance(s.said, Evidence)]
     stored = heads(connection, ((e.source, e.key) for _, e in said))
     seen: dict[tuple[str, str], tuple[str, Evidence]] = {}
+    written: dict[tuple[str, str], int] = {}
     findings = []
     for where, item in said:
         name = (item.source, item.key)
@@ -160,7 +172,13 @@ def _sort_evidence(
                 found.repeated += 1
             elif item.closes(first):
                 # Open first and closed later in one file: the later word only adds the end.
-                _close(found, item)
+                if name in written:
+                    at = written[name]
+                    found.evidence[at] = replace(found.evidence[at], end_ms=item.end_ms)
+                else:
+                    written[name] = len(found.evidence)
+                    found.superseded.append(stored[name])
+                    found.evidence.append(replace(item, revision=stored[name].revision + 1))
                 seen[name] = (where, item)
                 found.repeated += 1
             else:
@@ -171,11 +189,13 @@ def _sort_evidence(
         seen[name] = (where, item)
         known = stored.get(name)
         if known is None:
+            written[name] = len(found.evidence)
             found.evidence.append(item)
         elif item.same_statement(known) or known.closes(item):
             # An older export that still shows it open says nothing new.
             found.repeated += 1
         elif item.closes(known) or revise:
+            written[name] = len(found.evidence)
             found.superseded.append(known)
             found.evidence.append(replace(item, revision=known.revision + 1))
         else:
@@ -189,33 +209,31 @@ def _sort_evidence(
     return findings
 
 
-def _close(found: _Sorted, item: Evidence) -> None:
-    """Lets the open word of this batch, where it is to be written, have its end."""
-    found.evidence = [
-        replace(kept, end_ms=item.end_ms) if (kept.source, kept.key) == (item.source, item.key) else kept
-        for kept in found.evidence
-    ]
-
-
 def _sort_allocations(
     connection: Connection, statements: Sequence[Statement], found: _Sorted, revise: bool
 ) -> list[Finding]:
     said = [(s.where, s.said) for s in statements if isinstance(s.said, Allocation)]
     stored = allocation_heads(connection, (a.job for _, a in said)) if said else {}
     seen: dict[AllocationName, Allocation] = {}
+    written: dict[AllocationName, int] = {}
     findings = []
     for where, item in said:
         name = allocation_name(item)
         known = seen.get(name) or stored.get(name)
+        closes = known is not None and known.end_ms is None and _same_holding(replace(item, end_ms=None), known)
         if known is None:
+            written[name] = len(found.allocations)
             found.allocations.append(item)
         elif _same_holding(item, known) or (item.end_ms is None and _same_holding(item, replace(known, end_ms=None))):
             found.repeated += 1
             continue
-        elif name not in seen and (
-            revise or (known.end_ms is None and _same_holding(replace(item, end_ms=None), known))
-        ):
-            found.superseded_allocations.append(known)
+        elif closes and name in written:
+            # Open first and closed later in one file: the later word only adds the end.
+            found.allocations[written[name]] = item
+            found.repeated += 1
+        elif closes or (revise and name not in seen):
+            written[name] = len(found.allocations)
+            found.superseded_allocations.append(stored[name])
             found.allocations.append(item)
         else:
             findings.append(

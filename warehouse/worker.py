@@ -76,7 +76,8 @@ def step(
     with engine.connect() as connection:
         revision = revisions.latest(connection)
         told = [e for e in evidence.in_window(connection, window) if e.source == SOURCE]
-        resolver = Resolver(connection, window.start_ms)
+        # As the fleet stands when the window ends: a node that came in the middle of it is known, one that left too.
+        resolver = Resolver(connection, window.end_ms - 1)
     seen = observe(window, client, resolver, told, settings)
     statements = tuple(Statement(f"detector {item.key}", item) for item in seen.evidence)
     looked = f"{format_instant(window.start_ms)} to {format_instant(window.end_ms)}"

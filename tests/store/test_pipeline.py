@@ -291,6 +291,21 @@ def test_open_and_closed_in_one_batch_is_closed(database_url: str, order: int) -
     assert rows(goodput(engine))["down"]["gpu_ms"] == GPUS * MS_PER_HOUR
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_stored_open_word_is_closed_by_a_file_that_says_both(database_url: str, order: int) -> None:
+    engine = with_fleet(database_url)
+    open_words = [said("1", State.DOWN, 0, None, "a1", cause="host/dram"), held("j", 0, None, "a2")]
+    closed_words = [said("1", State.DOWN, 0, 1, "a1", cause="host/dram"), held("j", 0, 2, "a2")]
+    take_in(engine, *open_words)
+    take_in(engine, *[*open_words, *closed_words][::order])
+    assert rows(goodput(engine))["down"]["gpu_ms"] == GPUS * MS_PER_HOUR
+    assert rows(goodput(engine, by="job"))["j"]["gpu_ms"] == 2 * GPUS * MS_PER_HOUR
+    assert not pipeline.book(engine, act("derive")).changed
+    fresh = [said("2", State.DOWN, 50, None, "b1"), held("k", 50, None, "b2"), said("2", State.DOWN, 50, 51, "b1")]
+    take_in(engine, *[*fresh, held("k", 50, 52, "b2")][::order])
+    assert rows(goodput(engine, by="job"))["k"]["gpu_ms"] == 2 * GPUS * MS_PER_HOUR
+
+
 def test_rows_of_the_cost_of_loss_sum_to_it(database_url: str) -> None:
     from warehouse.model.rate import RateSpec
 

@@ -13,6 +13,7 @@ from tests.store.ledgers import (
     NODES,
     START,
     act,
+    at,
     goodput,
     held,
     open_engine,
@@ -165,3 +166,17 @@ def test_old_words_can_be_said_again_and_closed_after_the_name_became_ambiguous(
     assert (len(closed.intake.superseded), len(closed.intake.superseded_allocations)) == (1, 1)
     assert rows(goodput(engine))["down"]["gpu_ms"] == GPUS * MS_PER_DAY
     assert rows(goodput(engine, by="job"))["j"]["gpu_ms"] == 2 * GPUS * MS_PER_DAY
+
+
+def test_the_worker_knows_nodes_that_came_or_left_within_its_window(database_url: str) -> None:
+    engine = open_engine(database_url)
+    came = NodeSpec("s", "h", "r", "came", 4, "H100", at(5))
+    left = NodeSpec("s", "h", "r", "left", 4, "H100", START, at(5))
+    later = NodeSpec("s", "h", "r", "later", 4, "H100", at(20))
+    pipeline.load_fleet(engine, [came, left, later], act("fleet"))
+    with engine.connect() as connection:
+        resolver = Resolver(connection, at(6))
+        assert resolver.node("came") == ((0, 4),)
+        assert resolver.gpu("left", 3) == ((19, 20),)
+        assert resolver.node("later") is None
+        assert resolver.node("nobody") is None

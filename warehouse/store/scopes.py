@@ -29,7 +29,7 @@ class _Node:
 
     def at(self, at_ms: int) -> SlotRanges | None:
         """Gives the slots that held GPUs at an instant, None where none did."""
-        found = [slots for start, end, slots in self.tenures if start <= at_ms and (end is None or at_ms < end)]
+        found = [slots for start, end, slots in self.tenures if start <= at_ms < end]
         return normalise([part for slots in found for part in slots]) or None
 
 
@@ -78,9 +78,10 @@ class Resolver:
         return normalise(found)
 
     def node(self, name: str) -> SlotRanges | None:
-        """Gives the slots of a node that hold GPUs, None for an unknown or ambiguous name."""
-        known = [node for node in self._nodes.get(name, []) if node.at(self._at_ms)]
-        return known[0].at(self._at_ms) if len(known) == 1 else None
+        """Gives the slots that a node holds or held last, None for an unknown or ambiguous name or one yet to come."""
+        known = [node for node in self._nodes.get(name, []) if any(t[0] <= self._at_ms for t in node.tenures)]
+        known = [node for node in known if node.at(self._at_ms)] or known
+        return _nearest(known, self._at_ms) if len({node.site for node in known}) == 1 else None
 
     def gpu(self, node: str, position: int) -> SlotRanges | None:
         """Gives the slot of a node's GPU by position, None where there is none."""
