@@ -8,14 +8,15 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from exporter import __version__
 from exporter.collector import Collector, NodeState
 from exporter.collectors import discover
-from exporter.config import Settings
+from exporter.config import COMMON, INVENTORY, Option, Settings, switch
 from exporter.errors import ConfigError
 from exporter.inventory import Inventory
 from exporter.page import render
@@ -23,7 +24,6 @@ from exporter.runner import Runner
 from exporter.server import NodeApp, Server, parse_listen_address
 
 DEFAULT_ADDRESS = "127.0.0.1:9844"
-_MIN_INTERVAL_S = 1.0  # an interval in milliseconds copied as seconds has cost other exporters whole cores
 _log = logging.getLogger("exporter")
 
 
@@ -41,19 +41,18 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigError(message)
 
 
-def _seconds(minimum_s: float) -> Callable[[str], float]:
-    def parse(text: str) -> float:
-        value_s = float(text)
-        if not minimum_s <= value_s <= 3600:
-            raise argparse.ArgumentTypeError(f"{text} is not between {minimum_s:g} and 3600 seconds")
-        return value_s
+def _argument(option: Option[Any]) -> Callable[[str], object]:
+    def parse(text: str) -> object:
+        try:
+            return option.parse(text)
+        except ValueError as exc:
+            raise argparse.ArgumentTypeError(str(exc)) from exc
 
-    parse.__name__ = "number of seconds"  # argparse names it when the text is no number
     return parse
 
 
-def build_parser(collectors: Sequence[str]) -> argparse.ArgumentParser:
-    """The command line; each collector gets its `--no-collector.NAME`."""
+def build_parser(collectors: Mapping[str, type[Collector]]) -> argparse.ArgumentParser:
+    """The command line; each collector brings `--collector.NAME`, `--no-collector.NAME` and its own options."""
     parser = _Parser(
         prog="gpu-minutes-exporter",
         description="Exports what the GPUs of this node say, for Prometheus.",
@@ -65,33 +64,11 @@ def build_parser(collectors: Sequence[str]) -> argparse.ArgumentParser:
     add("--once", action="store_true", help="print one page and exit")
     add("--log.level", dest="log_level", default="info", choices=("debug", "info", "warning", "error"))
     add("--version", action="version", version=f"gpu-minutes-exporter {__version__}")
-    add("--path.procfs", dest="procfs", type=Path, default=Path("/proc"), metavar="DIR")
-    add(
-        "--path.inventory",
-        dest="inventory",
-        type=Path,
-        metavar="FILE",
-        help="where the GPUs of this node are remembered; without it, until the exporter stops",
-    )
-    add(
-        "--collector.job.directory",
-        dest="job_directory",
-        type=Path,
-        metavar="DIR",
-        help="folder with one file per GPU, named by index or UUID, that holds the job ids",
-    )
-    for name, minimum, default, text in (
-        ("interval", _MIN_INTERVAL_S, 5.0, "driver cycle"),
-        ("deadline", 0.1, 5.0, "silence of the driver after which it counts as stuck"),
-        ("slow-interval", _MIN_INTERVAL_S, 30.0, "cycle of counters and limits"),
-        ("replace-after", 1.0, 60.0, "age of a stuck driver process at which one replacement is started"),
-        ("recycle-after", 1.0, 60.0, "age of a driver process that misses a GPU at which it is started anew"),
-    ):
-        flag, dest = f"--collector.nvml.{name}", f"{name.replace('-', '_')}_s"
-        help_text = f"{text} (default {default:g} s)"
-        add(flag, dest=dest, type=_seconds(minimum), default=default, metavar="SECONDS", help=help_text)
-    for name in collectors:
-        add(f"--no-collector.{name}", dest="disabled", action="append_const", const=name)
+    for option in all_options(collectors):
+        if option.metavar:
+            add(f"--{option.name}", dest=option.name, type=_argument(option), metavar=option.metavar, help=option.help)
+        else:
+            add(f"--{option.name}", dest=option.name, action=argparse.BooleanOptionalAction, help=option.help)
     add(
         "--simulate",
         type=Path,
@@ -101,25 +78,31 @@ def build_parser(collectors: Sequence[str]) -> argparse.ArgumentParser:
     return parser
 
 
-def read_settings(options: argparse.Namespace) -> Settings:
+def all_options(collectors: Mapping[str, type[Collector]]) -> tuple[Option[Any], ...]:
+    """Every option: the common ones, then for each collector its switch and its own."""
+    found: list[Option[Any]] = [*COMMON]
+    for name, collector in collectors.items():
+        found.append(enabled(name, collector))
+        found.extend(collector.options)
+    return tuple(found)
+
+
+@cache
+def enabled(name: str, collector: type[Collector]) -> Option[bool]:
+    """The switch of a collector."""
+    return switch(f"collector.{name}", collector.enabled, f"run the {name} collector")
+
+
+def read_settings(options: argparse.Namespace, collectors: Mapping[str, type[Collector]]) -> Settings:
     """The settings behind a command line."""
-    return Settings(
-        interval_s=options.interval_s,
-        deadline_s=options.deadline_s,
-        slow_interval_s=options.slow_interval_s,
-        replace_after_s=options.replace_after_s,
-        recycle_after_s=options.recycle_after_s,
-        procfs=options.procfs,
-        job_directory=options.job_directory,
-        inventory_file=options.inventory,
-        disabled=frozenset(options.disabled or ()),
-    )
+    given = vars(options)
+    return Settings({o: given[o.name] for o in all_options(collectors) if given[o.name] is not None})
 
 
-def make_runner(settings: Settings, available: dict[str, type[Collector]]) -> Runner:
+def make_runner(settings: Settings, available: Mapping[str, type[Collector]]) -> Runner:
     """The collectors of this node, not started yet."""
-    node = NodeState(Inventory(settings.inventory_file))
-    chosen = [make(settings, node) for name, make in available.items() if name not in settings.disabled]
+    node = NodeState(Inventory(settings[INVENTORY]))
+    chosen = [make(settings, node) for name, make in available.items() if settings[enabled(name, make)]]
     return Runner(chosen)
 
 
@@ -152,7 +135,7 @@ def serve(server: Server, runner: Runner | None) -> None:
 
 def _run(argv: Sequence[str] | None) -> None:
     available = discover()
-    options = build_parser(tuple(available)).parse_args(argv)
+    options = build_parser(available).parse_args(argv)
     logging.basicConfig(level=options.log_level.upper(), stream=sys.stderr)
     logging.getLogger().handlers[0].setFormatter(_KeyValue())
     if not options.path.startswith("/") or options.path == "/":
@@ -165,7 +148,7 @@ def _run(argv: Sequence[str] | None) -> None:
 
         serve(Server(address, FleetApp(read_scenario(options.simulate))), None)
         return
-    runner = make_runner(read_settings(options), available)
+    runner = make_runner(read_settings(options, available), available)
     if options.once:
         _print_once(runner)
         return

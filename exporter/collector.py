@@ -6,13 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from exporter import metrics as m
-from exporter.config import Settings
+from exporter.config import Option, Settings
 from exporter.errors import Reason
 from exporter.inventory import Inventory
-from exporter.readings import Sample
+from exporter.readings import GpuReading, Sample
 
 
 @dataclass(slots=True)
@@ -22,10 +22,12 @@ class NodeState:
     Attributes:
         inventory: GPUs the node should have; written by the nvml collector alone.
         driver: driver version, "" while unknown.
+        readings: the GPUs of the last good driver cycle, () while there is none; replaced whole, never changed.
     """
 
     inventory: Inventory
     driver: str = ""
+    readings: tuple[GpuReading, ...] = ()
 
 
 @dataclass(slots=True)
@@ -83,12 +85,16 @@ class Collector(ABC):
         name: value of the `collector` label; equals the module's name.
         reasons: reasons it can count; their rows stand on the page at 0 from the start, so that `increase()`
             sees the first error.
+        options: its settings, named `collector.NAME.…`; flags, variables and keys of the file come from here.
+        enabled: whether it runs when the operator says neither `--collector.NAME` nor `--no-collector.NAME`.
         period_s: time from the start of one cycle to the start of the next.
         deadline_s: a cycle that takes longer makes the last one stale.
     """
 
     name: ClassVar[str]
     reasons: ClassVar[tuple[Reason, ...]]
+    options: ClassVar[tuple[Option[Any], ...]] = ()
+    enabled: ClassVar[bool] = True
 
     def __init__(self, settings: Settings, node: NodeState) -> None:
         self.settings = settings

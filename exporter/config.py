@@ -1,36 +1,116 @@
-"""What the operator chose, parsed once in `exporter.cli` and passed down."""
+"""Settings: each is declared once, beside what it sets, and is a flag, an environment variable and a key of the file.
+
+An `Option` knows its name, default and how text becomes its value; `Settings` holds what the operator chose. The
+command line is read in `exporter.cli` alone, and the result is passed down.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Generic, TypeVar, cast
+
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Settings of one exporter.
+@dataclass(frozen=True, slots=True, eq=False)
+class Option(Generic[T]):
+    """One setting.
 
     Attributes:
-        interval_s: length of a driver cycle.
-        deadline_s: how long a driver call may be silent before the worker counts as stuck.
-        slow_interval_s: how often counters and limits are read.
-        static_interval_s: how often identities and permanent refusals are asked again.
-        replace_after_s: after how long a stuck worker gets one replacement beside it.
-        recycle_after_s: age from which a worker that misses a GPU is started anew, since a GPU that came back
-            is seen by a new initialisation alone.
-        procfs: where /proc is.
-        job_directory: folder of files named by NVML index or UUID, one job id a line; None if there is none.
-        inventory_file: where the GPUs seen are remembered; None to remember only while running.
-        disabled: names of collectors to leave out.
+        name: dotted name, "collector.nvml.interval"; `--NAME` is its flag.
+        default: its value when nobody chose one.
+        parse: turns text into a value; raises ValueError with the reason, in words, if it cannot.
+        help: what it sets, in a few words.
+        metavar: what stands for the value in the help; "" for a switch, which is set by `--NAME` and `--no-NAME`.
     """
 
-    interval_s: float = 5.0
-    deadline_s: float = 5.0
-    slow_interval_s: float = 30.0
-    static_interval_s: float = 600.0
-    replace_after_s: float = 60.0
-    recycle_after_s: float = 60.0
-    procfs: Path = Path("/proc")
-    job_directory: Path | None = None
-    inventory_file: Path | None = None
-    disabled: frozenset[str] = frozenset()
+    name: str
+    default: T
+    parse: Callable[[str], T]
+    help: str
+    metavar: str
+
+
+class Settings:
+    """What the operator chose; an option that nobody set has its default.
+
+    Args:
+        chosen: values by option.
+    """
+
+    def __init__(self, chosen: Mapping[Option[Any], object] | None = None) -> None:
+        self._chosen = dict(chosen or {})
+
+    def __getitem__(self, option: Option[T]) -> T:
+        return cast(T, self._chosen.get(option, option.default))
+
+
+def seconds(name: str, default: float, text: str, lowest: float = 0.1, highest: float = 3600.0) -> Option[float]:
+    """A time in seconds; an interval in milliseconds copied as seconds is refused by its span."""
+
+    def parse(value: str) -> float:
+        try:
+            found = float(value)
+        except ValueError:
+            found = math.nan
+        if not lowest <= found <= highest:
+            raise ValueError(f"{value!r} is not a number of seconds between {lowest:g} and {highest:g}")
+        return found
+
+    return Option(name, default, parse, text, "SECONDS")
+
+
+def whole(name: str, default: int | None, text: str, lowest: int, highest: int) -> Option[int | None]:
+    """A whole number."""
+
+    def parse(value: str) -> int:
+        if not (value.isascii() and value.isdigit() and lowest <= int(value) <= highest):
+            raise ValueError(f"{value!r} is not a whole number between {lowest} and {highest}")
+        return int(value)
+
+    return Option(name, default, parse, text, "NUMBER")
+
+
+def path(name: str, default: Path, text: str, metavar: str = "DIR") -> Option[Path]:
+    """A file or folder that has a default."""
+    return Option(name, default, Path, text, metavar)
+
+
+def optional_path(name: str, text: str, metavar: str = "DIR") -> Option[Path | None]:
+    """A file or folder that is not used unless it is named."""
+    return Option(name, None, Path, text, metavar)
+
+
+def word(name: str, default: str, text: str, choices: tuple[str, ...]) -> Option[str]:
+    """One of a few words."""
+
+    def parse(value: str) -> str:
+        if value not in choices:
+            raise ValueError(f"{value!r} is none of {', '.join(choices)}")
+        return value
+
+    return Option(name, default, parse, text, "|".join(choices))
+
+
+def switch(name: str, default: bool, text: str) -> Option[bool]:
+    """On or off; in the environment and in the file, the words true and false."""
+
+    def parse(value: str) -> bool:
+        if value not in ("true", "false"):
+            raise ValueError(f"{value!r} is neither true nor false")
+        return value == "true"
+
+    return Option(name, default, parse, text, "")
+
+
+PROCFS = path("path.procfs", Path("/proc"), "where proc is mounted")
+SYSFS = path("path.sysfs", Path("/sys"), "where sys is mounted")
+CGROUP = path("path.cgroup", Path("/sys/fs/cgroup"), "where control groups are mounted")
+INVENTORY = optional_path(
+    "path.inventory", "where the GPUs of this node are remembered; without it, until the exporter stops", "FILE"
+)
+COMMON: tuple[Option[Any], ...] = (PROCFS, SYSFS, CGROUP, INVENTORY)
+"""Options that belong to no collector."""

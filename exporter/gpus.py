@@ -9,8 +9,6 @@ from exporter.errors import Reason
 from exporter.metrics import Family
 from exporter.readings import NVML_SUCCESS, GpuReading, Identity, NvmlSnapshot, Sample, XidEvent
 
-_FAMILY_BY_NAME = {family.name: family for family in m.FAMILIES}
-
 
 def place_gpus(
     inventory: Sequence[Identity], snapshot: NvmlSnapshot | None, no_answer: Reason | None
@@ -52,7 +50,7 @@ def gpu_samples(readings: Iterable[GpuReading]) -> Iterator[Sample]:
             yield Sample(m.GPU_DOWN_REASON, (*key, reading.down), 1.0)
             continue
         for value in reading.values:
-            yield Sample(_FAMILY_BY_NAME[value.family], (*key, *value.labels), value.value)
+            yield Sample(m.FAMILY_BY_NAME[value.family], (*key, *value.labels), value.value)
         for field, why in reading.unavailable:
             yield Sample(m.FIELD_UNAVAILABLE, (*key, field, why), 1.0)
 

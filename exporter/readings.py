@@ -59,6 +59,7 @@ class Identity:
         slot: normalised PCI address, see `exporter.slot`.
         index: NVML index at the last answer; it is renumbered when a GPU falls off.
         model, serial, vbios, driver, cuda, mig_mode, persistence: "" where the driver gives none.
+        minor: number of its device file (/dev/nvidiaN), None where the driver does not say.
     """
 
     uuid: str
@@ -71,6 +72,40 @@ class Identity:
     cuda: str = ""
     mig_mode: str = ""
     persistence: str = ""
+    minor: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process that computes on a GPU.
+
+    Attributes:
+        pid: in the process id space of the host.
+        memory_bytes: board memory that it holds, None where the driver does not say.
+        gi: GPU instance that it runs on, None outside MIG.
+    """
+
+    pid: int
+    memory_bytes: int | None = None
+    gi: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MigInstance:
+    """One MIG device of a board.
+
+    Attributes:
+        gi, ci: GPU instance and compute instance.
+        uuid: NVML UUID of the MIG device.
+        profile: "1g.10gb", "" where it cannot be told.
+        values: its readings: families of `mig_`, with the labels after `uuid` and `slot`.
+    """
+
+    gi: int
+    ci: int
+    uuid: str
+    profile: str = ""
+    values: tuple[Value, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +119,16 @@ class GpuReading:
         down: None if the GPU answered, else why not.
         values: its readings.
         unavailable: fields it does not give, and why.
+        processes: what computes on it, None where the driver does not say.
+        instances: its MIG devices.
     """
 
     identity: Identity
     down: Reason | None
     values: tuple[Value, ...] = ()
     unavailable: tuple[Unavailable, ...] = ()
+    processes: tuple[Process, ...] | None = None
+    instances: tuple[MigInstance, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

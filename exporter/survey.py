@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
-from exporter import nvml
 from exporter.errors import DriverError, Reason
+from exporter.nvml.call import GPU_GONE, PERMANENT, device_count, driver_version, reason_of
+from exporter.nvml.identity import device_handle, device_uuid, identify
+from exporter.nvml.source import Field, Gpu, Refused, Source
+from exporter.nvml.sources import SOURCES
 from exporter.readings import NVML_SUCCESS, GpuReading, Identity, NvmlSnapshot, Unavailable, Value
 from exporter.screen import screen
 
-Refusal = tuple[nvml.Field, Reason]
+Refusal = tuple[Field, Reason]
 
 
 class _Gone(Exception):
@@ -39,12 +41,12 @@ class _Device:
 
     Attributes:
         identity: as of the last static refresh.
-        handle: NVML handle; it stays valid for the life of the initialisation.
-        kept: by position in `nvml.SOURCES`: permanent refusals, and the last slow outcomes.
+        gpu: what sources are given; its handle stays valid for the life of the initialisation.
+        kept: by position in `SOURCES`: permanent refusals, and the last slow outcomes.
     """
 
     identity: Identity
-    handle: Any
+    gpu: Gpu
     kept: dict[int, _Outcome] = field(default_factory=dict)
 
 
@@ -79,12 +81,12 @@ class Survey:
         if static:
             self._static_at_s = now_s
         try:
-            unidentified = self._find_devices(nvml.device_count())
+            unidentified = self._find_devices(device_count())
         except DriverError as exc:
             return NvmlSnapshot(exc.code)
         dropped: list[Reason] = []
         gpus = tuple(self._read(device, slow, static, dropped) for device in self._devices.values())
-        return NvmlSnapshot(NVML_SUCCESS, nvml.driver_version(), gpus, unidentified, tuple(dropped))
+        return NvmlSnapshot(NVML_SUCCESS, driver_version(), gpus, unidentified, tuple(dropped))
 
     def _find_devices(self, count: int) -> tuple[tuple[int, Reason], ...]:
         """Identifies the indices not known yet; gives those that could not be asked."""
@@ -93,18 +95,20 @@ class Survey:
             if index in self._devices:
                 continue
             try:
-                handle = nvml.device_handle(index)
-                self._devices[index] = _Device(nvml.identify(index, handle), handle)
+                handle = device_handle(index)
+                self._devices[index] = _Device(identify(index, handle), Gpu(handle))
             except DriverError as exc:
-                failed.append((index, nvml.reason_of(exc.code)))
+                failed.append((index, reason_of(exc.code)))
         return tuple(failed)
 
     def _read(self, device: _Device, slow: bool, static: bool, dropped: list[Reason]) -> GpuReading:
+        device.gpu.now_s = self._clock()
         try:
             self._refresh(device, static)
-            outcomes = [self._outcome(device, position, slow, dropped) for position in range(len(nvml.SOURCES))]
+            outcomes = [self._outcome(device, position, slow, dropped) for position in range(len(SOURCES))]
         except _Gone as gone:
             device.kept.clear()  # after a reset, nothing known from before holds
+            device.gpu.memory.clear()
             return GpuReading(device.identity, gone.reason)
         values = tuple(value for outcome in outcomes for value in outcome.values)
         refusals = [refusal for outcome in outcomes for refusal in outcome.refusals]
@@ -113,40 +117,40 @@ class Survey:
     def _refresh(self, device: _Device, static: bool) -> None:
         """Proves that the GPU answers, and asks it anew who it is when due or when it has changed."""
         try:
-            if static or nvml.device_uuid(device.handle) != device.identity.uuid:
-                device.identity = nvml.identify(device.identity.index, device.handle)
+            if static or device_uuid(device.gpu.handle) != device.identity.uuid:
+                device.identity = identify(device.identity.index, device.gpu.handle)
                 device.kept.clear()
         except DriverError as exc:
-            raise _Gone(nvml.reason_of(exc.code)) from exc
+            raise _Gone(reason_of(exc.code)) from exc
 
     def _outcome(self, device: _Device, position: int, slow: bool, dropped: list[Reason]) -> _Outcome:
-        source = nvml.SOURCES[position]
+        source = SOURCES[position]
         kept = device.kept.get(position)
         if kept is not None and (_permanent(kept) or (source.slow and not slow)):
             return kept
-        outcome = _ask(source, device.handle, dropped)
+        outcome = _ask(source, device.gpu, dropped)
         if source.slow or _permanent(outcome):
             device.kept[position] = outcome
         return outcome
 
 
 def _permanent(outcome: _Outcome) -> bool:
-    return not outcome.values and all(reason in nvml.PERMANENT for _, reason in outcome.refusals)
+    return not outcome.values and all(reason in PERMANENT for _, reason in outcome.refusals)
 
 
-def _ask(source: nvml.Source, handle: Any, dropped: list[Reason]) -> _Outcome:
+def _ask(source: Source, gpu: Gpu, dropped: list[Reason]) -> _Outcome:
     """Makes one call; raises `_Gone` if it says that the GPU is."""
     try:
-        raws = source.read(handle)
+        found = source.read(gpu)
     except DriverError as exc:
-        reason = nvml.reason_of(exc.code)
-        if reason in nvml.GPU_GONE:
+        reason = reason_of(exc.code)
+        if reason in GPU_GONE:
             raise _Gone(reason) from exc
         return _Outcome([], [(into, reason) for into in source.fields])
     outcome = _Outcome([], [])
-    for into, raw in zip(source.fields, raws, strict=True):
-        if isinstance(raw, nvml.Refused):
-            outcome.refusals.append((into, nvml.reason_of(raw)))
+    for into, raw in found:
+        if isinstance(raw, Refused):
+            outcome.refusals.append((into, reason_of(raw)))
             continue
         value = into.value(raw)
         bad = screen(raw, value, into.family)

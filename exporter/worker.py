@@ -16,8 +16,10 @@ import time
 from multiprocessing.connection import Connection
 from typing import Any
 
-from exporter import nvml
 from exporter.errors import DriverError
+from exporter.nvml import events
+from exporter.nvml.call import close_driver, device_count, open_driver
+from exporter.nvml.identity import device_handle, identify
 from exporter.readings import NVML_SUCCESS, NvmlSnapshot, XidBeat, XidEvent
 from exporter.survey import Survey
 
@@ -40,7 +42,7 @@ def serve_snapshots(pipe: Connection[Any, Any], slow_interval_s: float, static_i
         number = pipe.recv()
         if survey is None:
             try:
-                nvml.open_driver()
+                open_driver()
             except DriverError as exc:
                 pipe.send((number, NvmlSnapshot(exc.code)))
                 return
@@ -55,28 +57,28 @@ class _Registrations:
     """Which handles send their events, and which GPU each was when it was registered."""
 
     def __init__(self) -> None:
-        self._events = nvml.event_set()
+        self._events = events.event_set()
         self._gpu_by_key: dict[int, tuple[str, str]] = {}
         self._indices: set[int] = set()
 
     def add_missing(self) -> int:
         """Registers every GPU that answers and is not registered yet; gives how many are."""
-        for index in range(nvml.device_count()):
+        for index in range(device_count()):
             if index in self._indices:
                 continue
             try:
-                handle = nvml.device_handle(index)
-                identity = nvml.identify(index, handle)
-                nvml.register_xid(handle, self._events)
+                handle = device_handle(index)
+                identity = identify(index, handle)
+                events.register_xid(handle, self._events)
             except DriverError:
                 continue  # the snapshot says why; it is tried again
             self._indices.add(index)
-            self._gpu_by_key[nvml.handle_key(handle)] = (identity.uuid, identity.slot)
+            self._gpu_by_key[events.handle_key(handle)] = (identity.uuid, identity.slot)
         return len(self._indices)
 
     def wait(self, timeout_ms: int) -> tuple[XidEvent, ...]:
         """One wait; a GPU that fell off is named from memory, since it cannot be asked."""
-        found = nvml.wait_xid(self._events, timeout_ms)
+        found = events.wait_xid(self._events, timeout_ms)
         if found is None:
             return ()
         uuid, slot = self._gpu_by_key.get(found[0], ("", ""))
@@ -86,17 +88,17 @@ class _Registrations:
 def serve_events(pipe: Connection[Any, Any]) -> None:
     """Sends beats until the pipe closes or the event set breaks."""
     try:
-        nvml.open_driver()
+        open_driver()
         registrations = _Registrations()
         registered = registrations.add_missing()
         pipe.send(XidBeat(NVML_SUCCESS, registered))
         tried_at_s = time.monotonic()
         while True:
-            events = registrations.wait(_WAIT_MS)
+            seen = registrations.wait(_WAIT_MS)
             if time.monotonic() - tried_at_s >= _REGISTER_INTERVAL_S:
                 tried_at_s = time.monotonic()
                 registered = registrations.add_missing()
-            pipe.send(XidBeat(NVML_SUCCESS, registered, events))
+            pipe.send(XidBeat(NVML_SUCCESS, registered, seen))
     except DriverError as exc:
         pipe.send(XidBeat(exc.code))
 
@@ -119,7 +121,7 @@ def main(argv: list[str] | None = None) -> int:
             serve_events(pipe)
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass  # the parent closed the pipe: time to go
-    nvml.close_driver()
+    close_driver()
     return 0
 
 

@@ -45,7 +45,7 @@ def _helps(command: click.Command, name: str, parent: click.Context | None) -> I
 
 
 def _exporter_help() -> str:
-    parser = build_parser(tuple(discover()))
+    parser = build_parser(discover())
     # The terminal's width would change the page.
     parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=_WIDTH)
     return parser.format_help()

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from exporter import metrics as m
 from exporter.collector import Collector, NodeState
-from exporter.config import Settings
+from exporter.config import PROCFS, Settings
 from exporter.errors import CollectError
 from exporter.readings import Sample
 
@@ -25,7 +25,7 @@ class HostCollector(Collector):
 
     def cycle(self) -> None:
         """Reads three one-line files."""
-        folder = self.settings.procfs / "sys" / "kernel"
+        folder = self.settings[PROCFS] / "sys" / "kernel"
         try:
             self._facts = tuple(
                 (folder / name).read_text(encoding="utf-8", errors="replace").strip() for name in _FILES

@@ -12,11 +12,14 @@ from pathlib import Path
 
 from exporter import metrics as m
 from exporter.collector import Collector, NodeState
-from exporter.config import Settings
+from exporter.config import Settings, optional_path
 from exporter.errors import CollectError
 from exporter.gpus import allocation_samples
 from exporter.readings import Identity, Sample
 
+DIRECTORY = optional_path(
+    "collector.job.directory", "folder with one file per GPU, named by index or UUID, that holds the job ids"
+)
 _MAX_BYTES = 64 * 1024
 _FILE_NAME = re.compile(r"\d{1,3}|GPU-[0-9A-Za-z-]{1,90}")
 _JOB_ID = re.compile(r"[!-~]{1,128}")
@@ -48,6 +51,7 @@ class JobCollector(Collector):
 
     name = "job"
     reasons = ("directory", "format")
+    options = (DIRECTORY,)
 
     def __init__(self, settings: Settings, node: NodeState) -> None:
         super().__init__(settings, node)
@@ -55,7 +59,7 @@ class JobCollector(Collector):
 
     def cycle(self) -> None:
         """Reads one small file per GPU; a file that makes no sense leaves its GPU unknown, not free."""
-        folder = self.settings.job_directory
+        folder = self.settings[DIRECTORY]
         if folder is None:
             return
         try:

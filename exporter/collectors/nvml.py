@@ -8,11 +8,29 @@ from collections.abc import Iterable
 
 from exporter.child import Child
 from exporter.collector import Collector, NodeState
-from exporter.config import Settings
+from exporter.config import Settings, seconds
 from exporter.errors import CollectError, Reason
 from exporter.gpus import count_samples, gpu_samples, place_gpus, worker_samples
 from exporter.readings import NVML_NEVER_ANSWERED, NVML_SUCCESS, NvmlSnapshot, Sample
 
+INTERVAL = seconds("collector.nvml.interval", 5.0, "driver cycle", lowest=1.0)
+DEADLINE = seconds("collector.nvml.deadline", 5.0, "silence of the driver after which it counts as stuck")
+SLOW_INTERVAL = seconds("collector.nvml.slow-interval", 30.0, "cycle of counters and limits", lowest=1.0)
+STATIC_INTERVAL = seconds(
+    "collector.nvml.static-interval", 600.0, "cycle of identities and of what the driver refused for good", lowest=1.0
+)
+REPLACE_AFTER = seconds(
+    "collector.nvml.replace-after",
+    60.0,
+    "age of a stuck driver process at which one replacement is started",
+    lowest=1.0,
+)
+RECYCLE_AFTER = seconds(
+    "collector.nvml.recycle-after",
+    60.0,
+    "age of a driver process that misses a GPU at which it is started anew",
+    lowest=1.0,
+)
 _MAX_BACKOFF_S = 30.0
 _MAX_RECYCLE_S = 600.0
 _log = logging.getLogger(__name__)
@@ -31,11 +49,12 @@ class NvmlCollector(Collector):
 
     name = "nvml"
     reasons = ("blank", "driver", "out_of_range", "timeout", "worker")
+    options = (INTERVAL, DEADLINE, SLOW_INTERVAL, STATIC_INTERVAL, REPLACE_AFTER, RECYCLE_AFTER)
 
     def __init__(self, settings: Settings, node: NodeState) -> None:
         super().__init__(settings, node)
-        self.period_s = settings.interval_s
-        self.deadline_s = settings.deadline_s
+        self.period_s = settings[INTERVAL]
+        self.deadline_s = settings[DEADLINE]
         self._child: Child | None = None
         self._child_started_s = 0.0
         self._abandoned: list[Child] = []
@@ -45,7 +64,7 @@ class NvmlCollector(Collector):
         self._silent_since_s: float | None = None  # monotonic time of the first request without an answer
         self._retry_at_s = 0.0
         self._failures = 0
-        self._recycle_after_s = settings.recycle_after_s
+        self._recycle_after_s = settings[RECYCLE_AFTER]
         self._snapshot: NvmlSnapshot | None = None
         self._code = NVML_NEVER_ANSWERED
 
@@ -112,7 +131,7 @@ class NvmlCollector(Collector):
         if child.receive(self.deadline_s) is not None:
             self._overdue = False
             return
-        if time.monotonic() - self._asked_s < self.settings.replace_after_s or self._abandoned:
+        if time.monotonic() - self._asked_s < self.settings[REPLACE_AFTER] or self._abandoned:
             raise CollectError("timeout", "the driver does not answer")
         _log.warning("driver process %d does not answer; one replacement is started", child.pid)
         child.abandon()
@@ -127,8 +146,8 @@ class NvmlCollector(Collector):
         if len(self._abandoned) > 1:
             raise _TooEarlyError("timeout", "two driver processes hang; no third is started")
         options = (
-            f"--slow-interval={self.settings.slow_interval_s}",
-            f"--static-interval={self.settings.static_interval_s}",
+            f"--slow-interval={self.settings[SLOW_INTERVAL]}",
+            f"--static-interval={self.settings[STATIC_INTERVAL]}",
         )
         self._child = Child("snapshots", options)
         self._child_started_s = now_s
@@ -152,7 +171,7 @@ class NvmlCollector(Collector):
         Ever more rarely, since an initialisation can take seconds in which nothing is read.
         """
         if not snapshot.unidentified and all(gpu.down is None for gpu in snapshot.gpus):
-            self._recycle_after_s = self.settings.recycle_after_s
+            self._recycle_after_s = self.settings[RECYCLE_AFTER]
         elif time.monotonic() - self._child_started_s >= self._recycle_after_s:
             self._recycle_after_s = min(_MAX_RECYCLE_S, self._recycle_after_s * 2)
             self._drop_child()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from exporter import metrics as m
 from exporter.collector import Collector, NodeState
-from exporter.config import Settings
+from exporter.config import PROCFS, Settings
 from exporter.errors import CollectError
 from exporter.readings import Sample
 
@@ -43,7 +43,7 @@ class PsiCollector(Collector):
         missing: list[str] = []
         for resource in RESOURCES:
             try:
-                text = (self.settings.procfs / "pressure" / resource).read_text(encoding="ascii")
+                text = (self.settings[PROCFS] / "pressure" / resource).read_text(encoding="ascii")
             except (OSError, UnicodeDecodeError):
                 # ENOENT without CONFIG_PSI, EOPNOTSUPP with psi=0
                 missing.append(resource)

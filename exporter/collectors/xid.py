@@ -7,11 +7,12 @@ from collections.abc import Iterable
 
 from exporter.child import Child
 from exporter.collector import Collector, NodeState
-from exporter.config import Settings
+from exporter.config import Settings, seconds
 from exporter.errors import CollectError, Reason
 from exporter.gpus import XidCounts
 from exporter.readings import NVML_SUCCESS, Sample, XidBeat
 
+DEADLINE = seconds("collector.xid.deadline", 5.0, "silence of the event process after which it is stuck", lowest=3.0)
 _MAX_BACKOFF_S = 30.0
 
 
@@ -24,11 +25,12 @@ class XidCollector(Collector):
 
     name = "xid"
     reasons = ("driver", "timeout", "unknown_device", "worker")
+    options = (DEADLINE,)
 
     def __init__(self, settings: Settings, node: NodeState) -> None:
         super().__init__(settings, node)
         self.period_s = 0.2
-        self.deadline_s = max(settings.deadline_s, 3.0)
+        self.deadline_s = settings[DEADLINE]
         self._counts = XidCounts("nvml")
         self._child: Child | None = None
         self._heard_s = 0.0

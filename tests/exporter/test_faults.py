@@ -19,10 +19,11 @@ from tests.exporter.conftest import StartExporter
 from tests.exporter.fake_nvml import script
 from tests.exporter.fake_nvml.script import FakeDriver
 from tests.exporter.harness import PROC, Page, request, run_exporter
+from tests.exporter.pending import PENDING
 
 _MEMORY = {"gpu_up", "gpu_down_reason", "gpu_info", "gpu_xid_events_total", "gpu_xid_last_timestamp_seconds"}
 _MEMORY |= {"gpu_allocated", "gpu_workload_info", "field_unavailable"}
-READINGS = [f.field for f in FAMILIES if f.per_gpu and f.field not in _MEMORY]
+READINGS = [f.field for f in FAMILIES if f.per_gpu and f.field not in _MEMORY | PENDING]
 
 
 def readings(page: Page, uuid: str) -> set[str]:

@@ -10,9 +10,9 @@ import pytest
 from exporter import metrics as m
 from exporter.collector import Collector, NodeState
 from exporter.collectors.host import HostCollector
-from exporter.collectors.job import JobCollector, read_jobs
+from exporter.collectors.job import DIRECTORY, JobCollector, read_jobs
 from exporter.collectors.psi import PsiCollector
-from exporter.config import Settings
+from exporter.config import PROCFS, Settings
 from exporter.errors import CollectError, ConfigError, Reason
 from exporter.gpus import place_gpus
 from exporter.inventory import Inventory
@@ -38,7 +38,7 @@ def node(*gpus: Identity) -> NodeState:
 
 # --- pressure --------------------------------------------------------------------------------------------
 def test_pressure_is_read_in_seconds() -> None:
-    collector = PsiCollector(Settings(procfs=PROC), node())
+    collector = PsiCollector(Settings({PROCFS: PROC}), node())
     collector.cycle()
     found = rows(collector, m.NODE_PRESSURE_STALL)
     assert found["io", "some"] == 98.765432
@@ -48,7 +48,7 @@ def test_pressure_is_read_in_seconds() -> None:
 
 
 def test_a_kernel_without_pressure_files_is_no_failure(tmp_path: Path) -> None:
-    collector = PsiCollector(Settings(procfs=tmp_path), node())
+    collector = PsiCollector(Settings({PROCFS: tmp_path}), node())
     collector.cycle()
     assert rows(collector, m.NODE_PRESSURE_STALL) == {}
     assert set(rows(collector, m.FIELD_UNAVAILABLE)) == {
@@ -61,12 +61,12 @@ def test_a_pressure_file_in_another_format_fails_the_cycle(tmp_path: Path) -> No
     (tmp_path / "pressure").mkdir()
     (tmp_path / "pressure" / "cpu").write_text("some 1 2 3\n")
     with pytest.raises(CollectError, match="no total="):
-        PsiCollector(Settings(procfs=tmp_path), node()).cycle()
+        PsiCollector(Settings({PROCFS: tmp_path}), node()).cycle()
 
 
 # --- host ------------------------------------------------------------------------------------------------
 def test_host_facts() -> None:
-    collector = HostCollector(Settings(procfs=PROC), node())
+    collector = HostCollector(Settings({PROCFS: PROC}), node())
     collector.cycle()
     facts = ("gpu-node-17", "3b6ab6f5-8f0c-4a56-9e4e-0d6f2f6a9c11", "6.8.0-45-generic", "570.1")
     assert rows(collector, m.NODE_INFO) == {facts: 1.0}
@@ -75,7 +75,7 @@ def test_host_facts() -> None:
 
 def test_missing_host_facts_fail_the_cycle(tmp_path: Path) -> None:
     with pytest.raises(CollectError):
-        HostCollector(Settings(procfs=tmp_path), node()).cycle()
+        HostCollector(Settings({PROCFS: tmp_path}), node()).cycle()
 
 
 # --- jobs ------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def test_allocation_is_known_by_index_and_uuid_and_unknown_where_the_file_is_bro
     (tmp_path / "GPU-b").write_text("77\n78\n77\n")
     (tmp_path / "2").write_bytes(b"\xff")
     (tmp_path / "README").write_bytes(b"\xff")
-    collector = JobCollector(Settings(job_directory=tmp_path), node(A, B, c, d))
+    collector = JobCollector(Settings({DIRECTORY: tmp_path}), node(A, B, c, d))
     collector.cycle()
     allocated = {uuid: value for (uuid, _), value in rows(collector, m.GPU_ALLOCATED).items()}
     assert allocated == {"GPU-a": 1, "GPU-b": 1, "GPU-d": 0}
@@ -123,7 +123,7 @@ def test_no_folder_named_is_unknown_and_a_missing_one_is_a_failure(tmp_path: Pat
     collector.cycle()
     assert list(collector.samples(True, 0.0)) == []
     with pytest.raises(CollectError):
-        JobCollector(Settings(job_directory=tmp_path / "gone"), node(A)).cycle()
+        JobCollector(Settings({DIRECTORY: tmp_path / "gone"}), node(A)).cycle()
 
 
 # --- inventory -------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ class _Broken(PsiCollector):
 
 
 def test_a_defect_in_one_collector_costs_its_own_lines_alone() -> None:
-    settings, state = Settings(procfs=PROC), node()
+    settings, state = Settings({PROCFS: PROC}), node()
     broken, host = _Broken(settings, state), HostCollector(settings, state)
     runner = Runner([broken, host])
     runner.start(once=True)

@@ -1,0 +1,48 @@
+"""Who a GPU is: normalised PCI address and UUID, never the index, which is renumbered when a GPU falls off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pynvml
+
+from exporter.errors import DriverError
+from exporter.nvml.call import call, driver_version, switch, text
+from exporter.readings import Identity
+from exporter.slot import normalise_slot
+
+
+def _cuda_version() -> str:
+    number = text(pynvml.nvmlSystemGetCudaDriverVersion)  # 12040 is CUDA 12.4 (nvml.h)
+    return f"{int(number) // 1000}.{int(number) % 1000 // 10}" if number else ""
+
+
+def device_handle(index: int) -> Any:
+    """Handle of the GPU with this index; raises `DriverError`."""
+    return call(pynvml.nvmlDeviceGetHandleByIndex, index)
+
+
+def device_uuid(handle: Any) -> str:
+    """UUID of the GPU: the cheapest call that a lost GPU cannot answer; raises `DriverError`."""
+    return str(call(pynvml.nvmlDeviceGetUUID, handle))
+
+
+def identify(index: int, handle: Any) -> Identity:
+    """Asks a GPU who it is; raises `DriverError` if it cannot say its UUID and PCI address."""
+    bus_id = call(pynvml.nvmlDeviceGetPciInfo, handle).busId
+    try:
+        slot = normalise_slot(bus_id.decode("ascii") if isinstance(bus_id, bytes) else bus_id)
+    except ValueError as exc:
+        raise DriverError(pynvml.NVML_ERROR_UNKNOWN) from exc
+    return Identity(
+        uuid=device_uuid(handle),
+        slot=slot,
+        index=index,
+        model=text(pynvml.nvmlDeviceGetName, handle),
+        serial=text(pynvml.nvmlDeviceGetSerial, handle),
+        vbios=text(pynvml.nvmlDeviceGetVbiosVersion, handle),
+        driver=driver_version(),
+        cuda=_cuda_version(),
+        mig_mode=switch(pynvml.nvmlDeviceGetMigMode, handle),
+        persistence=switch(pynvml.nvmlDeviceGetPersistenceMode, handle),
+    )
