@@ -18,6 +18,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 HERE = Path(__file__).parent
 PROC = HERE / "data" / "proc"
+SYS = HERE / "data" / "sys"
+CGROUP = HERE / "data" / "cgroup_v2"
+ROOTS = (f"--path.procfs={PROC}", f"--path.sysfs={SYS}", f"--path.cgroup={CGROUP}")
+"""A kernel that is always the same."""
 PREFIX = "gpuminutes_"
 FAST = ("--collector.nvml.interval=1", "--collector.nvml.slow-interval=1", "--collector.nvml.deadline=1")
 
