@@ -140,7 +140,7 @@ class ProcCollector(Collector):
         """
         root = self.settings[PROCFS]
         try:
-            pids = [name for name in os.listdir(root) if name.isdigit()]  # noqa: PTH208 - names, not Paths: 3 times faster
+            pids = [name for name in os.listdir(root) if name.isdigit()]  # noqa: PTH208 - names alone
         except OSError as exc:
             raise CollectError("no_permission" if isinstance(exc, PermissionError) else "unknown", str(exc)) from exc
         if "1" not in pids:
@@ -160,7 +160,7 @@ class ProcCollector(Collector):
 
     def _threads_in_d(self, folder: str) -> Iterator[tuple[str, Thread]]:
         """Folder and name of each thread of a process that is in state D now."""
-        fields = self._stat(folder)
+        fields = self._fields(_read_stat(folder))
         if not fields:
             return
         pid = folder[folder.rfind("/") + 1 :]
@@ -175,28 +175,20 @@ class ProcCollector(Collector):
         except OSError:  # it has ended
             return
         for tid in tids:
-            if tid != pid and tid.isdigit():
-                fields = self._stat(f"{folder}/task/{tid}")
-                if fields and fields[0] == b"D":
-                    yield f"{folder}/task/{tid}", Thread(int(tid), int(fields[_STARTTIME]))
+            if tid == pid or not tid.isdigit():
+                continue
+            stat = _read_stat(f"{folder}/task/{tid}")
+            # The state alone, before the line is taken apart: half of the time of a scan.
+            if stat[stat.rfind(b")") + 2 :][:1] == b"D" and (fields := self._fields(stat)):
+                yield f"{folder}/task/{tid}", Thread(int(tid), int(fields[_STARTTIME]))
 
-    def _stat(self, folder: str) -> list[bytes]:
-        """Fields of a thread's stat from the state on, [] if it has ended; raises PermissionError."""
-        try:
-            # os.open and os.read, not open: a third of the time, and this runs for every thread of the node.
-            file = os.open(f"{folder}/stat", os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                stat = os.read(file, _STAT_BYTES)
-            finally:
-                os.close(file)
-        except PermissionError:
-            raise
-        except OSError:  # ENOENT at the opening, ESRCH at the reading: it has ended
-            return []
+    def _fields(self, stat: bytes) -> list[bytes]:
+        """Fields of a stat line from the state on, [] if there is none."""
         fields = parse_stat(stat)
         if len(fields) > _STARTTIME and fields[_STARTTIME].isdigit():
             return fields
-        self.health.count("format")
+        if stat:
+            self.health.count("format")
         return []
 
     def _look(self, folder: Path, thread: Thread, scan_s: float, hidden: bool) -> Blocked:
@@ -225,6 +217,21 @@ class ProcCollector(Collector):
                 yield Sample(m.FIELD_UNAVAILABLE, ("", "", f"{family.field}/{where}", "no_permission"), 1.0)
             if last.absent is not None:
                 yield Sample(m.FIELD_UNAVAILABLE, ("", "", family.field, last.absent), 1.0)
+
+
+def _read_stat(folder: str) -> bytes:
+    """The stat line of a thread, b"" if it has ended; raises PermissionError."""
+    try:
+        # os.open and os.read, not open: a third of the time, and this runs for every thread of the node.
+        file = os.open(f"{folder}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.read(file, _STAT_BYTES)
+        finally:
+            os.close(file)
+    except PermissionError:
+        raise
+    except OSError:  # ENOENT at the opening, ESRCH at the reading
+        return b""
 
 
 def _may_see_wchan(root: Path) -> bool:

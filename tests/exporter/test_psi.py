@@ -59,6 +59,7 @@ def test_each_job_and_pod_has_its_own() -> None:
     assert len(found) == 12
 
 
+@pytest.mark.pain(43)
 def test_a_job_s_series_end_with_its_control_group(tmp_path: Path) -> None:
     root = tmp_path / "cgroup"
     shutil.copytree(CGROUP_V2, root)
@@ -70,6 +71,7 @@ def test_a_job_s_series_end_with_its_control_group(tmp_path: Path) -> None:
     assert sum(psi.health.errors.values()) == 0
 
 
+@pytest.mark.pain(42)
 def test_a_job_that_stands_twice_gives_one_series(tmp_path: Path) -> None:
     shutil.copytree(CGROUP_V2, tmp_path / "c")
     again = tmp_path / "c" / "system.slice" / "z_slurmstepd.scope"
