@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hypothesis import HealthCheck, settings
 from prometheus_client.parser import text_string_to_metric_families
 
 from exporter import metrics as m
@@ -45,6 +46,9 @@ def put(path: Path, text: str | bytes) -> Path:
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
 
+
+LAW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""For a law that holds on a busy machine too."""
 
 NODE_EXPORTER = harness.HERE / "data" / "node_exporter"
 

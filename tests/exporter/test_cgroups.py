@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from exporter.cgroups import JobCgroup, hierarchy, job_cgroups, parse_process
+from tests.exporter.collecting import LAW
 
 UID = "0f3e1c8a-52b7-4c0b-9d58-6a1de0a7b2c4"
 UID_ = UID.replace("-", "_")
@@ -141,11 +142,13 @@ def test_the_job_of_a_process(text: str, job: JobCgroup | None) -> None:
     assert parse_process(text) == job
 
 
+@LAW
 @given(st.text())
 def test_no_text_breaks_it(text: str) -> None:
     assert parse_process(text) is None or text
 
 
+@LAW
 @given(st.lists(st.sampled_from(["..", "slurm", "uid_1", "job_2", "slurmstepd.scope", f"pod{UID}", "user.slice", ""])))
 def test_what_it_finds_is_a_part_of_the_path(parts: list[str]) -> None:
     path = "/".join(parts)

@@ -12,7 +12,7 @@ from exporter import metrics as m
 from exporter.collectors.disk import DiskCollector, is_partition, parse_line
 from exporter.config import Settings
 from exporter.errors import CollectError
-from tests.exporter.collecting import NODE_EXPORTER, expected, node, put, roots, rows, unavailable
+from tests.exporter.collecting import LAW, NODE_EXPORTER, expected, node, put, roots, rows, unavailable
 from tests.exporter.harness import PROC, SYS
 
 LINE = "   8       0 sda 326552 841 9657779 84 41822 2895 1972905 5007 0 60730 67070 68851 0 1925173784 11130"
@@ -113,6 +113,7 @@ def test_no_file_and_no_disk_are_told_apart(tmp_path: Path) -> None:
         collector(tmp_path)
 
 
+@LAW
 @given(st.lists(st.text(min_size=1)))
 def test_no_line_breaks_the_parser(columns: list[str]) -> None:
     found = parse_line(columns)

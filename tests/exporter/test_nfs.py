@@ -24,7 +24,7 @@ from exporter.collectors.nfs import (
 )
 from exporter.config import Settings
 from exporter.readings import Sample
-from tests.exporter.collecting import NODE_EXPORTER, expected, node, put, roots, rows, unavailable
+from tests.exporter.collecting import LAW, NODE_EXPORTER, expected, node, put, roots, rows, unavailable
 from tests.exporter.harness import PROC, SYS, Page, command, environment
 
 HEADER = (
@@ -178,6 +178,7 @@ _PARTS = st.sampled_from(
 )  # fmt: skip
 
 
+@LAW
 @given(st.lists(_PARTS | st.text(max_size=8)).map("".join))
 def test_no_text_breaks_the_parsers(text: str) -> None:
     mounts = distinct(parse_mountstats(text), parse_devices(text))
@@ -187,12 +188,14 @@ def test_no_text_breaks_the_parsers(text: str) -> None:
             assert row == "out_of_range" or (isinstance(row, Sample) and 0 <= row.value <= 2**62)
 
 
+@LAW
 @given(st.text(alphabet=st.characters(codec="utf-8")))
 def test_unescape_undoes_what_the_kernel_does(path: str) -> None:
     escaped = "".join(f"\\{ord(c):03o}" if c in " \t\n\\#" else c for c in path)
     assert unescape(escaped) == path
 
 
+@LAW
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("12"))))
 def test_each_mount_point_and_each_file_system_once(entries: list[tuple[str, str]]) -> None:
     devices: dict[str, list[str]] = {}

@@ -18,7 +18,7 @@ from exporter import metrics as m
 from exporter.collectors.proc import ProcCollector, classify, parse_stat
 from exporter.config import Settings
 from exporter.errors import CollectError
-from tests.exporter.collecting import node, put, roots, rows, unavailable
+from tests.exporter.collecting import LAW, node, put, roots, rows, unavailable
 from tests.exporter.harness import PROC, Exporter, Page, environment
 
 # A process whose name looks like a stat line, and whose second thread sleeps in state D: the parent of vfork does,
@@ -278,11 +278,13 @@ def test_as_another_user_the_real_page_says_what_it_cannot_see(blocked: subproce
     assert page.reasons()["node_blocked_tasks/nvidia"] == "no_permission"
 
 
+@LAW
 @given(st.binary())
 def test_no_bytes_break_the_parser(stat: bytes) -> None:
     assert isinstance(parse_stat(stat), list)
 
 
+@LAW
 @given(st.binary(max_size=64))
 def test_a_name_never_changes_what_is_read(name: bytes) -> None:
     assert parse_stat(b"17 (" + name + b") D 1 17 17 0") == [b"D", b"1", b"17", b"17", b"0"]

@@ -14,7 +14,7 @@ from exporter import metrics as m
 from exporter.collectors.psi import JOBS, RESOURCES, PsiCollector, parse_pressure
 from exporter.config import CGROUP, PROCFS, Settings
 from exporter.errors import CollectError
-from tests.exporter.collecting import NODE_EXPORTER, expected, node, put, roots, rows, unavailable
+from tests.exporter.collecting import LAW, NODE_EXPORTER, expected, node, put, roots, rows, unavailable
 from tests.exporter.harness import CGROUP as CGROUP_V2
 from tests.exporter.harness import HERE, PROC, ROOTS, Page, command, environment
 
@@ -134,6 +134,7 @@ def test_a_pressure_file_in_another_format_fails_the_cycle(tmp_path: Path) -> No
         collector(tmp_path)
 
 
+@LAW
 @given(st.text() | st.from_regex(r"(some|full) avg10=0.00 total=[0-9]{0,25}\n?"))
 def test_no_text_breaks_the_parser(text: str) -> None:
     try:

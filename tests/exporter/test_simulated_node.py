@@ -18,6 +18,7 @@ from exporter.scenario import Scenario, read_scenario
 from exporter.simulate import Fleet
 from exporter.simulated_gpu import GpuTimeline
 from exporter.simulated_node import spent_s
+from tests.exporter.collecting import LAW
 
 FAULTS = [
     {"at_s": 60, "duration_s": 60, "kind": "gpu_lost", "nodes": ["n1"], "gpu": 0},
@@ -102,6 +103,7 @@ def test_a_lost_gpu_holds_a_thread_in_the_driver(fleet: Fleet) -> None:
     assert values(fleet.samples("n1", 130.0), m.NODE_BLOCKED_TASKS)["nvidia",] == 0
 
 
+@LAW
 @given(st.lists(st.floats(0, 3000), min_size=2, max_size=12), st.sampled_from(["n1", "n2", "n3"]))
 def test_counters_never_fall_between_boots(fleet: Fleet, times_s: list[float], name: str) -> None:
     before: dict[tuple[str, tuple[str, ...]], float] = {}
@@ -129,6 +131,7 @@ def test_counters_start_anew_with_the_node(fleet: Fleet) -> None:
     assert max(values(fleet.samples("n1", 751.0), m.NFS_TIMEOUTS).values()) == 0
 
 
+@LAW
 @given(st.floats(0, 5000))
 def test_time_in_a_mode_is_the_sum_over_small_steps(tmp_path_factory: pytest.TempPathFactory, at_s: float) -> None:
     timeline = GpuTimeline(scenario(tmp_path_factory.getbasetemp()), "n1", 1, True, random.Random(1))
