@@ -24,7 +24,7 @@ MOUNT: Final = "/data"
 DISK: Final = "nvme0n1"
 # Operations a second and a GPU of a job, and milliseconds of each; a node without a job does a hundredth.
 _NFS_RATES: Final = {"READ": (24.0, 3.1), "WRITE": (1.5, 6.4), "COMMIT": (0.2, 11.0), "GETATTR": (6.0, 0.6)}
-_MAJOR_TIMEOUT_S: Final = 180.0  # timeo=600,retrans=2: 60 s, three times (man 5 nfs)
+_MAJOR_TIMEOUT_S: Final = 180.0  # timeo=600,retrans=2: 60 s and two steps of 60 s (man 5 nfs)
 _WAVE_S: Final = 11.0
 _JOB_SHARE: Final = 0.95
 _HUNG_SHARE: Final = 0.97
@@ -132,8 +132,5 @@ def _operations(load: NodeLoad, boot_s: float, at_s: float) -> dict[str, Operati
 def _disk(load: NodeLoad, up_s: float) -> Iterator[Sample]:
     busy = 0.06 if load.job is not None else 0.002
     in_flight = round(1.5 + 1.5 * math.sin(up_s / 7.0)) if load.job is not None else 0
-    return iter(
-        disk_samples(
-            DISK, int(0.4 * busy * up_s * 1e3), int(2.2 * busy * up_s * 1e3), int(busy * up_s * 1e3), in_flight
-        )
-    )
+    read_ms, write_ms, busy_ms = (int(share * busy * up_s * 1e3) for share in (0.4, 2.2, 1.0))
+    yield from disk_samples(DISK, read_ms, write_ms, busy_ms, in_flight)

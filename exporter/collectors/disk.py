@@ -8,7 +8,7 @@ One read of `/proc/diskstats` (kernel Documentation/admin-guide/iostats.rst). It
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from exporter import metrics as m
@@ -30,7 +30,7 @@ _MOST_IN_FLIGHT = 2**31
 _MIN_COLUMNS = 14
 
 
-def disk_samples(device: str, read_ms: float, write_ms: float, busy_ms: float, in_flight: float) -> Iterable[Sample]:
+def disk_samples(device: str, read_ms: float, write_ms: float, busy_ms: float, in_flight: float) -> Iterator[Sample]:
     """Samples of one device."""
     yield Sample(m.DISK_IO_SECONDS, (device, "read"), read_ms / 1e3)
     yield Sample(m.DISK_IO_SECONDS, (device, "write"), write_ms / 1e3)

@@ -145,7 +145,7 @@ def nfs_samples(path: str, operations: Mapping[str, Operation]) -> Iterator[Samp
     for name, found in operations.items():
         if name not in ALWAYS and not found.ops:
             continue
-        # Kernels before 5.3 count an operation that was given up before it was sent, so the difference can be
+        # Older kernels count an operation that was given up before it was sent, so the difference can be
         # below 0 (net/sunrpc/stats.c rpc_count_iostats_metrics has the remark).
         resent = found.transmissions - found.ops
         for family, count, scale in (
