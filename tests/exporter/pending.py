@@ -4,16 +4,6 @@ from __future__ import annotations
 
 PENDING = frozenset(
     {
-        "node_blocked_tasks",
-        "node_blocked_task_oldest_seconds",
-        "nfs_op_seconds_total",
-        "nfs_ops_total",
-        "nfs_retrans_total",
-        "nfs_timeouts_total",
-        "disk_io_seconds_total",
-        "disk_io_busy_seconds_total",
-        "disk_ios_in_progress",
-        "job_pressure_stall_seconds_total",
         "gpu_memory_copy_utilization_ratio",
         "gpu_sm_active_ratio",
         "gpu_sm_occupancy_ratio",

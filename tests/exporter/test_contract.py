@@ -14,7 +14,7 @@ from exporter.errors import REASONS
 from exporter.family import PREFIX, UNITS, Family
 from exporter.metrics import FAMILIES, GPU_INFO, GPU_WORKLOAD_INFO
 from tests.exporter.fake_nvml.script import GPU_IS_LOST, FakeDriver
-from tests.exporter.harness import PROC, Page, run_exporter
+from tests.exporter.harness import ROOTS, Page, run_exporter
 from tests.exporter.pending import PENDING
 
 _UNITS = {"", *UNITS}
@@ -54,7 +54,7 @@ def test_every_family_can_appear_and_nothing_else_does(driver: FakeDriver, env: 
     jobs = tmp_path / "jobs"
     jobs.mkdir()
     (jobs / "0").write_text("4711\n")
-    options = ("--once", keep, f"--path.procfs={PROC}", f"--collector.job.directory={jobs}")
+    options = ("--once", keep, *ROOTS, f"--collector.job.directory={jobs}")
     page = Page(run_exporter(*options, env=env).stdout)
     by_name = {family.name: family for family in FAMILIES}
     seen: set[str] = set()
@@ -86,4 +86,4 @@ def test_the_contract_needs_the_standard_library_alone() -> None:
 
 
 def test_collectors_are_found_by_their_files() -> None:
-    assert list(discover()) == ["host", "job", "nvml", "psi", "xid"]
+    assert list(discover()) == ["disk", "host", "job", "nfs", "nvml", "proc", "psi", "xid"]

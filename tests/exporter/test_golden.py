@@ -13,7 +13,7 @@ import pytest
 
 from exporter import __version__
 from tests.exporter.fake_nvml.script import GPU_IS_LOST, FakeDriver
-from tests.exporter.harness import HERE, PROC, environment, run_exporter
+from tests.exporter.harness import HERE, ROOTS, environment, run_exporter
 
 _VARYING = re.compile(
     r"^(gpuminutes_(?:collect_last_success_timestamp_seconds|collect_duration_seconds)\{.*\}) .*$",
@@ -57,12 +57,12 @@ def test_page(script: Callable[[FakeDriver], None], driver: FakeDriver, env: dic
     keep = f"--path.inventory={tmp_path / 'inventory.json'}"
     run_exporter("--once", keep, env=env)
     script(driver)
-    page = run_exporter("--once", keep, f"--path.procfs={PROC}", env=env).stdout
+    page = run_exporter("--once", keep, *ROOTS, env=env).stdout
     check_golden(script.__name__.lstrip("_"), page)
 
 
 def test_page_without_a_driver() -> None:
-    page = run_exporter("--once", f"--path.procfs={PROC}", env=environment(None, None)).stdout
+    page = run_exporter("--once", *ROOTS, env=environment(None, None)).stdout
     assert "gpuminutes_nvml_return_code 12.0\n" in page
     assert "gpuminutes_gpu" not in page
     check_golden("no_driver", page)

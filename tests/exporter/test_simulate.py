@@ -24,7 +24,7 @@ from exporter.readings import Sample
 from exporter.scenario import Scenario
 from exporter.simulate import Fleet, FleetApp, read_scenario
 from tests.exporter.fake_nvml.script import FakeDriver
-from tests.exporter.harness import Exporter, Page, environment, request, run_exporter
+from tests.exporter.harness import ROOTS, Exporter, Page, environment, request, run_exporter
 
 START_S = 1_700_000_000.0
 DOCUMENT: dict[str, Any] = {
@@ -85,13 +85,14 @@ def test_a_simulated_page_has_the_families_and_labels_of_a_real_one(
     jobs = tmp_path / "jobs"
     jobs.mkdir()
     (jobs / "0").write_text("101\n")
-    real = Page(run_exporter("--once", f"--collector.job.directory={jobs}", env=env).stdout)
+    real = Page(run_exporter("--once", *ROOTS, f"--collector.job.directory={jobs}", env=env).stdout)
     samples = fleet.samples("n1", 10)
     assert samples is not None
     simulated = Page(render(samples)[0].decode())
 
     def shape(page: Page) -> dict[str, set[frozenset[tuple[str, str]]]]:
         closed = {"collector", "reason", "state", "kind", "scope", "location", "sensor", "domain", "xid"}
+        closed |= {"resource", "class", "dir"}
         return {
             name: {
                 frozenset((k, v if k in closed else "") for k, v in sample.labels.items()) for sample in family.samples
