@@ -40,14 +40,22 @@ class _Device:
     """A GPU that has been identified, with what need not be asked again at once.
 
     Attributes:
-        identity: as of the last static refresh.
         gpu: what sources are given; its handle stays valid for the life of the initialisation.
         kept: by position in `SOURCES`: permanent refusals, and the last slow outcomes.
     """
 
-    identity: Identity
     gpu: Gpu
     kept: dict[int, _Outcome] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> Identity:
+        """As of the last static refresh."""
+        return self.gpu.identity
+
+    def ask_anew(self) -> None:
+        """Forgets what was kept so as not to be asked again."""
+        self.kept.clear()
+        self.gpu.refused.clear()
 
 
 class Survey:
@@ -96,7 +104,7 @@ class Survey:
                 continue
             try:
                 handle = device_handle(index)
-                self._devices[index] = _Device(identify(index, handle), Gpu(handle))
+                self._devices[index] = _Device(Gpu(handle, identify(index, handle)))
             except DriverError as exc:
                 failed.append((index, reason_of(exc.code)))
         return tuple(failed)
@@ -107,7 +115,7 @@ class Survey:
             self._refresh(device, static)
             outcomes = [self._outcome(device, position, slow, dropped) for position in range(len(SOURCES))]
         except _Gone as gone:
-            device.kept.clear()  # after a reset, nothing known from before holds
+            device.ask_anew()  # after a reset, nothing known from before holds
             device.gpu.memory.clear()
             return GpuReading(device.identity, gone.reason)
         values = tuple(value for outcome in outcomes for value in outcome.values)
@@ -117,9 +125,12 @@ class Survey:
     def _refresh(self, device: _Device, static: bool) -> None:
         """Proves that the GPU answers, and asks it anew who it is when due or when it has changed."""
         try:
-            if static or device_uuid(device.gpu.handle) != device.identity.uuid:
-                device.identity = identify(device.identity.index, device.gpu.handle)
-                device.kept.clear()
+            changed = device_uuid(device.gpu.handle) != device.identity.uuid
+            if changed:
+                device.gpu.memory.clear()
+            if static or changed:
+                device.gpu.identity = identify(device.identity.index, device.gpu.handle)
+                device.ask_anew()
         except DriverError as exc:
             raise _Gone(reason_of(exc.code)) from exc
 
@@ -150,7 +161,10 @@ def _ask(source: Source, gpu: Gpu, dropped: list[Reason]) -> _Outcome:
     outcome = _Outcome([], [])
     for into, raw in found:
         if isinstance(raw, Refused):
-            outcome.refusals.append((into, reason_of(raw)))
+            why = reason_of(raw)
+            if why in GPU_GONE:
+                raise _Gone(why)
+            outcome.refusals.append((into, why))
             continue
         value = into.value(raw)
         bad = screen(raw, value, into.family)
