@@ -38,6 +38,7 @@ from exporter.readings import NVML_SUCCESS, GpuReading, Identity, NvmlSnapshot, 
 from exporter.runner import exporter_sample
 from exporter.scenario import Scenario, read_scenario
 from exporter.server import App, Response, landing, text
+from exporter.simulated_board import UNAVAILABLE
 from exporter.simulated_gpu import DRIVER, GpuTimeline, gpu_values
 
 __all__ = ["Fleet", "FleetApp", "read_scenario"]
@@ -107,6 +108,7 @@ class Fleet:
                     cuda="13.0",
                     mig_mode="disabled",
                     persistence="enabled",
+                    minor=index,
                 )
             )
             timelines.append(GpuTimeline(scenario, name, index, job is not None, rng))
@@ -176,7 +178,7 @@ class Fleet:
             if timeline.mode(at_s) == "gpu_lost":
                 gpus.append(GpuReading(identity, "lost"))
             else:
-                gpus.append(GpuReading(identity, None, gpu_values(timeline, at_s)))
+                gpus.append(GpuReading(identity, None, gpu_values(timeline, at_s), UNAVAILABLE))
         return NvmlSnapshot(NVML_SUCCESS, DRIVER, tuple(gpus))
 
     def _xids(self, node: _Node, boot_s: float, at_s: float) -> XidCounts:
