@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from exporter.errors import DriverError, Reason
 from exporter.nvml.call import GPU_GONE, PERMANENT, device_count, driver_version, reason_of
@@ -65,12 +66,20 @@ class Survey:
         slow_interval_s: how often slow sources are asked.
         static_interval_s: how often identities and permanent refusals are asked again.
         clock: monotonic seconds.
+        pci: folder of the PCI devices in sysfs, to leave alone a GPU that is suspended; None to ask every GPU.
     """
 
-    def __init__(self, slow_interval_s: float, static_interval_s: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        slow_interval_s: float,
+        static_interval_s: float,
+        clock: Callable[[], float],
+        pci: Path | None = None,
+    ) -> None:
         self._slow_interval_s = slow_interval_s
         self._static_interval_s = static_interval_s
         self._clock = clock
+        self._pci = pci
         self._devices: dict[int, _Device] = {}
         self._slow_at_s = self._static_at_s = clock()
 
@@ -111,6 +120,8 @@ class Survey:
 
     def _read(self, device: _Device, slow: bool, static: bool, dropped: list[Reason]) -> GpuReading:
         device.gpu.now_s = self._clock()
+        if self._suspended(device.identity.slot):
+            return GpuReading(device.identity, "suspended")
         try:
             self._refresh(device, static)
             outcomes = [self._outcome(device, position, slow, dropped) for position in range(len(SOURCES))]
@@ -121,6 +132,16 @@ class Survey:
         values = tuple(value for outcome in outcomes for value in outcome.values)
         refusals = [refusal for outcome in outcomes for refusal in outcome.refusals]
         return GpuReading(device.identity, None, values, fold_refusals(refusals, values))
+
+    def _suspended(self, slot: str) -> bool:
+        """True if the kernel has put the GPU to sleep, from which any question would wake it."""
+        if self._pci is None:
+            return False
+        try:
+            status = (self._pci / f"{slot}.0" / "power" / "runtime_status").read_text(encoding="ascii")
+        except OSError:
+            return False  # a device without runtime power management
+        return status.strip() == "suspended"
 
     def _refresh(self, device: _Device, static: bool) -> None:
         """Proves that the GPU answers, and asks it anew who it is when due or when it has changed."""
