@@ -35,3 +35,11 @@ TWO_CYCLES = frozenset({"gpu_pcie_bytes_per_second"})
 
 NOT_ON_H100 = frozenset({"gpu_retired_pages", "gpu_retired_pages_pending"})
 """Readings that the healthy GPUs of the fake driver do not support."""
+
+REMEMBERED = frozenset(
+    {
+        *("gpu_up", "gpu_down_reason", "gpu_info", "gpu_xid_events_total", "gpu_xid_last_timestamp_seconds"),
+        *("gpu_allocated", "gpu_workload_info", "field_unavailable"),
+    }
+)
+"""What the exporter says of a GPU out of its own memory, whether the GPU answers or not."""

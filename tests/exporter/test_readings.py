@@ -194,7 +194,9 @@ def test_every_clock_event_is_told_active_or_not(cycles: Cycles, gpu: Gpu) -> No
     active = cycles.gpu().family("gpu_clock_event_active")
     assert active == {
         **dict.fromkeys((*_REASONS, "power_brake", "display"), 0),
-        "sw_power_cap": 1, "hw_thermal": 1, "bit_10": 1,
+        "sw_power_cap": 1,
+        "hw_thermal": 1,
+        "bit_10": 1,
     }
     gpu.clock_events = 0
     assert set(cycles.gpu().family("gpu_clock_event_active").values()) == {0}
