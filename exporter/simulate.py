@@ -37,6 +37,7 @@ from exporter.readings import NVML_SUCCESS, GpuReading, Identity, NvmlSnapshot, 
 from exporter.runner import exporter_sample
 from exporter.scenario import Scenario, read_scenario
 from exporter.server import App, Response, landing, text
+from exporter.simulated_board import UNAVAILABLE
 from exporter.simulated_gpu import DRIVER, GpuTimeline, gpu_values
 from exporter.simulated_node import NodeLoad, node_samples
 
@@ -104,9 +105,10 @@ class Fleet:
                     serial=f"SIM{rng.randrange(10**10):010d}",
                     vbios="96.00.74.00.01",
                     driver=DRIVER,
-                    cuda="12.4",
+                    cuda="13.0",
                     mig_mode="disabled",
                     persistence="enabled",
+                    minor=index,
                 )
             )
             timelines.append(GpuTimeline(scenario, name, index, job is not None, rng))
@@ -177,7 +179,7 @@ class Fleet:
             if timeline.mode(at_s) == "gpu_lost":
                 gpus.append(GpuReading(identity, "lost"))
             else:
-                gpus.append(GpuReading(identity, None, gpu_values(timeline, at_s)))
+                gpus.append(GpuReading(identity, None, gpu_values(timeline, at_s), UNAVAILABLE))
         return NvmlSnapshot(NVML_SUCCESS, DRIVER, tuple(gpus))
 
     def _xids(self, node: _Node, boot_s: float, at_s: float) -> XidCounts:
