@@ -21,6 +21,7 @@ from tests.exporter.fake_nvml.script import FUNCTIONS, State
 
 HERE = Path(__file__).parent
 PROC = HERE / "data" / "proc"
+KMSG = HERE / "data" / "kmsg"
 PREFIX = "gpuminutes_"
 FAST = ("--collector.nvml.interval=1", "--collector.nvml.slow-interval=1", "--collector.nvml.deadline=1")
 
@@ -93,8 +94,8 @@ def environment(library: Path | None, state: Path | None) -> dict[str, str]:
 
 
 def command(*options: str) -> list[str]:
-    """Command line of the exporter under test."""
-    return [sys.executable, "-m", "exporter.cli", *options]
+    """Command line of the exporter under test; it reads a kernel log without XIDs unless another is named."""
+    return [sys.executable, "-m", "exporter.cli", f"--collector.kmsg.path={KMSG}", *options]
 
 
 def run_exporter(*options: str, env: dict[str, str], timeout_s: float = 30) -> subprocess.CompletedProcess[str]:

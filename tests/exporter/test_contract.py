@@ -86,4 +86,4 @@ def test_the_contract_needs_the_standard_library_alone() -> None:
 
 
 def test_collectors_are_found_by_their_files() -> None:
-    assert list(discover()) == ["host", "job", "nvml", "psi", "xid"]
+    assert list(discover()) == ["host", "job", "kmsg", "nvml", "psi", "xid"]
