@@ -158,6 +158,11 @@ class Exporter:
                 found += map(int, (task / "children").read_text().split())
         return sorted(found)
 
+    def stop_and_read_log(self) -> str:
+        """Ends it, and gives all that it logged."""
+        self.stop()
+        return "".join(self.log)
+
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Sends a signal, waits for the end, gives the exit code."""
         if self.process.poll() is None:

@@ -157,7 +157,7 @@ class _Broken(PsiCollector):
 def test_a_defect_in_one_collector_costs_its_own_lines_alone() -> None:
     settings, state = Settings({PROCFS: PROC}), node()
     broken, host = _Broken(settings, state), HostCollector(settings, state)
-    runner = Runner([broken, host])
+    runner = Runner([broken, host], state)
     runner.start(once=True)
     runner.wait_first_cycle()
     found = {(s.family.name, s.labels): s.value for s in runner.samples()}

@@ -12,6 +12,7 @@ from pathlib import Path
 MAX_GPUS = 16
 FUNCTIONS = (
     "handle",
+    "index",
     "uuid",
     "pci",
     "name",
