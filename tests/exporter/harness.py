@@ -158,6 +158,13 @@ class Exporter:
                 found += map(int, (task / "children").read_text().split())
         return sorted(found)
 
+    def command_line(self, pid: int) -> bytes:
+        """Command line of one of them, empty if it has ended."""
+        try:
+            return Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            return b""
+
     def stop_and_read_log(self) -> str:
         """Ends it, and gives all that it logged."""
         self.stop()
