@@ -160,8 +160,7 @@ class Fleet:
         visible = sum(reading.down is None for reading in readings)
         yield from count_samples(len(readings), visible)
         yield from gpu_samples(readings)
-        for counts in self._xids(node, boot_s, at_s):
-            yield from counts.samples(node.gpus)
+        yield from self._xids(node, boot_s, at_s)
         jobs = {} if node.job is None else {gpu.uuid: (node.job,) for gpu in node.gpus}
         yield from allocation_samples(node.gpus, jobs, "slurm")
 
@@ -174,10 +173,10 @@ class Fleet:
                 gpus.append(GpuReading(identity, None, gpu_values(timeline, at_s)))
         return NvmlSnapshot(NVML_SUCCESS, DRIVER, tuple(gpus))
 
-    def _xids(self, node: _Node, boot_s: float, at_s: float) -> tuple[XidCounts, ...]:
+    def _xids(self, node: _Node, boot_s: float, at_s: float) -> Iterator[Sample]:
         """Every loss of a GPU since the node came up, as the exporter of that node would remember it.
 
-        The driver and the kernel log tell the same ones: a real node has both sources.
+        The driver and the kernel's log tell the same ones: a real node has both sources.
         """
         times = XidTimes()
         sources = (XidCounts("kmsg", times), XidCounts("nvml", times))
@@ -186,7 +185,9 @@ class Fleet:
                 seen_s = self._started_s + onset_s
                 for counts in sources:
                     counts.add(XidEvent(identity.uuid, identity.slot, OFF_THE_BUS, seen_s))
-        return sources
+        for counts in sources:
+            yield from counts.samples(node.gpus)
+        yield from times.samples()
 
 
 def _stall_us(rate: float, up_s: float) -> dict[tuple[str, str], float]:

@@ -28,9 +28,13 @@ class XidTimes:
         with self._lock:
             self._last_s[key] = max(event.at_s, self._last_s.get(key, event.at_s))
 
-    def last_s(self, uuid: str, slot: str, xid: int) -> float | None:
-        """Unix time of the last event, None if there was none."""
-        return self._last_s.get((uuid, slot, xid))
+    def samples(self) -> Iterator[Sample]:
+        """One line per XID that was seen. They stand on a page once, after the counts of all sources: a count never
+        stands beside the time of an earlier event."""
+        with self._lock:
+            last_s = dict(self._last_s)
+        for (uuid, slot, xid), at_s in last_s.items():
+            yield Sample(m.GPU_XID_LAST, (uuid, slot, str(xid)), at_s)
 
 
 class XidCounts:
@@ -63,11 +67,6 @@ class XidCounts:
         rows.update(self._seen.copy())
         for (uuid, slot, xid), count in rows.items():
             yield Sample(m.GPU_XID_EVENTS, (uuid, slot, str(xid), self._source), float(count))
-        for uuid, slot, xid in rows:
-            # Both sources give this sample when both saw the XID; it is the same time, from the shared memory.
-            at_s = self._times.last_s(uuid, slot, xid)
-            if at_s is not None:
-                yield Sample(m.GPU_XID_LAST, (uuid, slot, str(xid)), at_s)
 
 
 LINES_PER_MINUTE = 60

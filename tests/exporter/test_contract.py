@@ -15,6 +15,7 @@ from exporter.family import PREFIX, UNITS, Family
 from exporter.metrics import FAMILIES, GPU_INFO, GPU_WORKLOAD_INFO
 from tests.exporter.fake_nvml.script import GPU_IS_LOST, FakeDriver
 from tests.exporter.harness import PROC, Page, run_exporter
+from tests.exporter.kernel_log import KernelLog
 from tests.exporter.pending import PENDING
 
 _UNITS = {"", *UNITS}
@@ -45,8 +46,7 @@ def test_names_are_unique() -> None:
 
 
 def test_every_family_can_appear_and_nothing_else_does(driver: FakeDriver, env: dict[str, str], tmp_path: Path) -> None:
-    """A lost GPU, ECC off, a job and an XID: the page then holds every family of the contract but the time
-    of the last XID, which needs a running exporter and is asserted where XIDs are."""
+    """A lost GPU, ECC off, a job and an XID in the kernel's log: the page then holds every family of the contract."""
     keep = f"--path.inventory={tmp_path / 'inventory.json'}"
     run_exporter("--once", keep, env=env)
     driver.gpu(1).every_return = GPU_IS_LOST
@@ -54,7 +54,10 @@ def test_every_family_can_appear_and_nothing_else_does(driver: FakeDriver, env: 
     jobs = tmp_path / "jobs"
     jobs.mkdir()
     (jobs / "0").write_text("4711\n")
-    options = ("--once", keep, f"--path.procfs={PROC}", f"--collector.job.directory={jobs}")
+    log = KernelLog(tmp_path / "kmsg")
+    log.say("NVRM: Xid (PCI:0000:19:00): 79, GPU has fallen off the bus.")
+    options = ["--once", keep, f"--path.procfs={PROC}", f"--collector.job.directory={jobs}"]
+    options.append(f"--collector.kmsg.path={log.path}")
     page = Page(run_exporter(*options, env=env).stdout)
     by_name = {family.name: family for family in FAMILIES}
     seen: set[str] = set()
@@ -72,7 +75,7 @@ def test_every_family_can_appear_and_nothing_else_does(driver: FakeDriver, env: 
             if family.kind == "flag":
                 assert sample.value in (0, 1)
         seen.add(name)
-    assert set(by_name) - seen == {PREFIX + name for name in PENDING | {"gpu_xid_last_timestamp_seconds"}}
+    assert set(by_name) - seen == {PREFIX + name for name in PENDING}
 
 
 def test_the_contract_needs_the_standard_library_alone() -> None:

@@ -91,7 +91,7 @@ def test_a_simulated_page_has_the_families_and_labels_of_a_real_one(
     simulated = Page(render(samples)[0].decode())
 
     def shape(page: Page) -> dict[str, set[frozenset[tuple[str, str]]]]:
-        closed = {"collector", "reason", "state", "kind", "scope", "location", "sensor", "domain", "xid"}
+        closed = {"collector", "reason", "state", "kind", "scope", "location", "sensor", "domain", "xid", "source"}
         return {
             name: {
                 frozenset((k, v if k in closed else "") for k, v in sample.labels.items()) for sample in family.samples
@@ -122,7 +122,8 @@ def test_a_lost_gpu_has_no_readings_and_one_xid(fleet: Fleet) -> None:
     assert by_slot(samples, m.GPU_DOWN_REASON, "lost") == [1]
     assert len(by_slot(samples, m.GPU_POWER)) == 3
     assert one(samples, m.GPUS_VISIBLE).value == 3
-    assert by_slot(samples, m.GPU_XID_EVENTS, "79", "nvml") == [0, 0, 0, 1]
+    for source in ("nvml", "kmsg"):
+        assert by_slot(samples, m.GPU_XID_EVENTS, "79", source) == [0, 0, 0, 1]
     assert by_slot(samples, m.GPU_XID_LAST, "79") == [START_S + 60]
     assert by_slot(samples, m.GPU_ALLOCATED) == [1.0] * 4
     after = fleet.samples("n1", 130)

@@ -27,18 +27,17 @@ def rows(counts: XidCounts) -> dict[int, float]:
     return {int(s.labels[2]): s.value for s in found if s.family is m.GPU_XID_EVENTS and s.value}
 
 
-def last_s(*sources: XidCounts) -> dict[int, set[float]]:
-    """Times of the last event by XID, of all samples that the sources give."""
-    found: dict[int, set[float]] = {}
-    for sample in (sample for counts in sources for sample in counts.samples([GPU])):
-        if sample.family is m.GPU_XID_LAST:
-            found.setdefault(int(sample.labels[2]), set()).add(sample.value)
-    return found
+def last_s(times: XidTimes) -> dict[int, float]:
+    """Times of the last event by XID."""
+    found = [(int(s.labels[2]), s.value) for s in times.samples()]
+    assert len(dict(found)) == len(found)
+    return dict(found)
 
 
 @pytest.mark.pain(1, 4)
 def test_watched_rows_stand_at_0_and_nothing_changes_by_itself() -> None:
-    counts = XidCounts("nvml", XidTimes())
+    times = XidTimes()
+    counts = XidCounts("nvml", times)
     first = list(counts.samples([GPU]))
     assert [s.value for s in first] == [0.0] * len(m.WATCHED_XIDS)
     assert {s.labels for s in first} == {(GPU.uuid, GPU.slot, str(xid), "nvml") for xid in m.WATCHED_XIDS}
@@ -46,7 +45,7 @@ def test_watched_rows_stand_at_0_and_nothing_changes_by_itself() -> None:
     after = list(counts.samples([GPU]))
     assert {s.labels for s in first} <= {s.labels for s in after}
     assert rows(counts) == {79: 1.0}
-    assert last_s(counts) == {79: {100.0}}
+    assert last_s(times) == {79: 100.0}
     assert list(counts.samples([GPU])) == after
 
 
@@ -65,14 +64,16 @@ def test_of_two_sources_the_later_time_stands_whichever_came_first(told: list[tu
     nvml, kmsg = XidCounts("nvml", times), XidCounts("kmsg", times)
     for by_kernel, at_s in told:
         (kmsg if by_kernel else nvml).add(event(31, at_s))
-    assert last_s(nvml, kmsg) == {31: {max(at_s for _, at_s in told)}}
+    assert last_s(times) == {31: max(at_s for _, at_s in told)}
 
 
 def test_an_event_from_before_the_start_has_a_time_and_no_count() -> None:
-    counts = XidCounts("kmsg", XidTimes())
+    times = XidTimes()
+    counts = XidCounts("kmsg", times)
     counts.add(event(999, 5.0), times=0)
     assert rows(counts) == {}
-    assert [s.value for s in counts.samples([GPU]) if s.labels[2] == "999"] == [0.0, 5.0]
+    assert [s.value for s in counts.samples([GPU]) if s.labels[2] == "999"] == [0.0]
+    assert last_s(times) == {999: 5.0}
 
 
 class Lines(logging.Handler):
