@@ -29,6 +29,7 @@ REGISTER_INTERVAL = seconds(
 OPTIONS: tuple[Option[float], ...] = (DEADLINE, REPLACE_AFTER, REGISTER_INTERVAL)
 _MAX_BACKOFF_S = 30.0
 _BEAT_S = 1.0
+_MOST_MESSAGES = 10_000  # in one cycle, so that it ends in a storm too
 _log = logging.getLogger(__name__)
 
 
@@ -79,16 +80,18 @@ class XidFeed:
         """
         self._forget_ended()
         child = self._child or self._start()
+        wait_s = _BEAT_S
         try:
-            # The first beat proves that the driver started, so a cycle without it is no success.
-            message = child.receive(_BEAT_S if self._beating else self._settings[DEADLINE])
-            while message is not None:
-                self._heard_s = time.monotonic()
+            for _ in range(_MOST_MESSAGES):
+                # The first beat proves that the driver started, so a cycle without it is no success.
+                message = child.receive(wait_s if self._beating else self._settings[DEADLINE])
+                if message is None:
+                    break
+                wait_s, self._heard_s = 0.0, time.monotonic()
                 if isinstance(message, Asking):
                     self._asking = message.slot
                 else:
                     yield self._checked(message)
-                message = child.receive(0.0 if self._beating else self._settings[DEADLINE])
         except CollectError as exc:
             self._restart_later(exc.reason)
             raise

@@ -107,6 +107,7 @@ class KmsgCollector(Collector):
             lines, finished = file.lines(_MOST_READS)
         except OSError as exc:
             self._close()
+            self._retry_at_s = time.monotonic() + _WAIT_S  # nothing is lost: the kernel keeps what was not read yet
             raise CollectError("unknown", f"{self.settings[PATH]}: {exc}") from exc
         for line in lines:
             self._read(line)
@@ -117,9 +118,17 @@ class KmsgCollector(Collector):
         self._events.flush()
 
     def _open(self) -> KmsgFile | None:
-        """Opens the device; None, with the reason, while this node has none to read."""
-        if time.monotonic() < self._retry_at_s:
-            return None
+        """Opens the device; None, with the reason, while this node has none to read.
+
+        Raises:
+            CollectError: it failed for another reason than that.
+        """
+        wait_s = self._retry_at_s - time.monotonic()
+        if wait_s > 0:
+            if self._why is not None:
+                return None
+            time.sleep(min(_WAIT_S, wait_s))
+            raise CollectError("unknown", "waiting before the kernel's log is opened again")
         try:
             self._file = KmsgFile(self.settings[PATH])
         except OSError as exc:

@@ -219,13 +219,13 @@ def test_what_happened_before_the_start_has_a_time_and_no_count(
         assert seen(page, uuid) == {}
         assert kernel_rows(page, uuid)[77] == 0
         last_s = page.value("gpu_xid_last_timestamp_seconds", uuid=uuid, xid="79")
-        assert last_s == pytest.approx(time.time() - time.monotonic() + at_s, abs=0.1)
+        assert last_s == pytest.approx(time.time() - time.monotonic() + at_s, abs=1.0)
         assert "xid source=kmsg" not in exporter.stop_and_read_log()
     exporter = follow(start, log)
     log.say(xid(79))
     page = exporter.wait(lambda p: seen(p, uuid))
     assert seen(page, uuid) == {79: 1}
-    assert page.value("gpu_xid_last_timestamp_seconds", uuid=uuid, xid="79") > last_s + 4.0
+    assert page.value("gpu_xid_last_timestamp_seconds", uuid=uuid, xid="79") > last_s + 3.0
 
 
 @pytest.mark.parametrize("log", ["file"], indirect=True)
@@ -239,14 +239,14 @@ def test_a_clock_of_the_log_that_has_drifted_does_not_move_a_new_event(
     page = exporter.wait(lambda p: len(seen(p, driver.uuid(0))) == 2)
     for number in ("31", "32"):
         at_s = page.value("gpu_xid_last_timestamp_seconds", uuid=driver.uuid(0), xid=number)
-        assert before_s - 1.0 <= at_s <= time.time()
+        assert before_s - 30.0 <= at_s <= time.time()
 
 
 @pytest.mark.parametrize("log", ["file"], indirect=True)
 def test_the_later_time_of_both_sources_stands(start: StartExporter, driver: FakeDriver, log: KernelLog) -> None:
     exporter = follow(start, log)
     uuid, family = driver.uuid(0), "gpu_xid_last_timestamp_seconds"
-    exporter.wait(lambda p: p.value("collect_success", collector="xid") == 1)
+    exporter.wait(lambda p: list(p.find("collect_success", collector="xid").values()) == [1.0])
     times_s: list[float] = []
     for source, count in (("kmsg", 1), ("nvml", 1), ("kmsg", 2), ("nvml", 2)):
         time.sleep(0.3)
@@ -308,9 +308,10 @@ def test_without_permission_it_says_so(tmp_path: Path) -> None:
 
 def test_a_path_that_can_never_be_read_is_an_error(tmp_path: Path) -> None:
     collector = KmsgCollector(Settings({PATH: tmp_path}), NodeState(Inventory()))
-    with pytest.raises(CollectError) as caught:
-        collector.cycle()
-    assert caught.value.reason == "unknown"
+    for _ in range(3):
+        with pytest.raises(CollectError) as caught:
+            collector.cycle()
+        assert caught.value.reason == "unknown"
 
 
 def given_counts(collector: KmsgCollector) -> dict[tuple[str, str], float]:
@@ -361,10 +362,10 @@ def test_a_log_that_must_be_opened_again_is_not_counted_twice(tmp_path: Path) ->
     collector.cycle()
     assert collector._file is not None
     os.dup2(os.open(tmp_path, os.O_RDONLY), collector._file._fd)  # reads of it fail from now on
-    with pytest.raises(CollectError):
-        collector.cycle()
+    for _ in range(2):  # it fails, and waits a moment
+        with pytest.raises(CollectError):
+            collector.cycle()
     log.say(xid(31))
-    collector.cycle()
     collector.cycle()
     assert given_counts(collector) == {("GPU-a", "31"): 2}
     collector.stop()

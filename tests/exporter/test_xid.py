@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
@@ -197,12 +198,16 @@ def test_a_gpu_whose_registration_hangs_costs_the_events_of_no_other(start: Star
 def test_an_event_set_that_breaks_is_built_anew_ever_more_slowly(start: StartExporter, driver: FakeDriver) -> None:
     driver.state.wait_return = script.UNKNOWN
     exporter = start()
-    starts: list[int] = []
-    end_s = time.monotonic() + 9.0
-    while time.monotonic() < end_s:
-        starts += [pid for pid in event_processes(exporter) if pid not in starts]
-        time.sleep(0.02)
-    assert 2 <= len(starts) <= 4  # at 0, 1, 3 and 7 seconds, and what a start takes
+    started_s: dict[int, float] = {}
+
+    def four_starts() -> bool:
+        for pid in event_processes(exporter):
+            started_s.setdefault(pid, time.monotonic())
+        return len(started_s) == 4
+
+    until(four_starts, timeout_s=60)
+    gaps_s = [later - earlier for earlier, later in pairwise(started_s.values())]
+    assert all(gap_s > least_s for gap_s, least_s in zip(gaps_s, (0.9, 1.9, 3.9), strict=True))
     page = exporter.page()
     assert page.value("collect_success", collector="xid") == 0
     assert page.value("collect_errors_total", collector="xid", reason="driver") >= 2
