@@ -23,14 +23,7 @@ from prometheus_client.registry import Collector
 from exporter import __version__
 from exporter.collector import Health, health_samples
 from exporter.collectors import discover
-from exporter.gpus import (
-    XidCounts,
-    allocation_samples,
-    count_samples,
-    gpu_samples,
-    place_gpus,
-    worker_samples,
-)
+from exporter.gpus import allocation_samples, count_samples, gpu_samples, place_gpus, worker_samples
 from exporter.metrics import NODE_INFO
 from exporter.page import render
 from exporter.readings import NVML_SUCCESS, GpuReading, Identity, NvmlSnapshot, Sample, XidEvent
@@ -40,10 +33,11 @@ from exporter.server import App, Response, landing, text
 from exporter.simulated_board import UNAVAILABLE
 from exporter.simulated_gpu import DRIVER, GpuTimeline, gpu_values
 from exporter.simulated_node import NodeLoad, node_samples
+from exporter.xid_line import OFF_THE_BUS
+from exporter.xids import XidCounts, XidTimes
 
 __all__ = ["Fleet", "FleetApp", "read_scenario"]
 
-_XID_OFF_THE_BUS = 79  # "GPU has fallen off the bus" in NVIDIA's XID catalogue
 _NAMESPACE = uuid.UUID("6f1f6f0a-8f4e-5d0b-9a5e-3f0c7a1f7d11")
 _HOST = re.compile(r"[A-Za-z0-9.:\[\]_-]{1,255}")
 
@@ -169,7 +163,7 @@ class Fleet:
         visible = sum(reading.down is None for reading in readings)
         yield from count_samples(len(readings), visible)
         yield from gpu_samples(readings)
-        yield from self._xids(node, boot_s, at_s).samples(node.gpus)
+        yield from self._xids(node, boot_s, at_s)
         jobs = {} if node.job is None else {gpu.uuid: (node.job,) for gpu in node.gpus}
         yield from allocation_samples(node.gpus, jobs, "slurm")
 
@@ -182,14 +176,21 @@ class Fleet:
                 gpus.append(GpuReading(identity, None, gpu_values(timeline, at_s), UNAVAILABLE))
         return NvmlSnapshot(NVML_SUCCESS, DRIVER, tuple(gpus))
 
-    def _xids(self, node: _Node, boot_s: float, at_s: float) -> XidCounts:
-        """Every loss of a GPU since the node came up, as the exporter of that node would remember it."""
-        counts = XidCounts("nvml")
+    def _xids(self, node: _Node, boot_s: float, at_s: float) -> Iterator[Sample]:
+        """Every loss of a GPU since the node came up, as the exporter of that node would remember it.
+
+        The driver and the kernel's log tell the same ones: a real node has both sources.
+        """
+        times = XidTimes()
+        sources = (XidCounts("kmsg", times), XidCounts("nvml", times))
         for identity, timeline in zip(node.gpus, node.timelines, strict=True):
             for onset_s in timeline.onsets("gpu_lost", boot_s, at_s):
                 seen_s = self._started_s + onset_s
-                counts.add(XidEvent(identity.uuid, identity.slot, _XID_OFF_THE_BUS, seen_s))
-        return counts
+                for counts in sources:
+                    counts.add(XidEvent(identity.uuid, identity.slot, OFF_THE_BUS, seen_s))
+        for counts in sources:
+            yield from counts.samples(node.gpus)
+        yield from times.samples()
 
 
 class _HostPage(Collector):

@@ -37,13 +37,18 @@ def device_uuid(handle: Any) -> str:
     return str(call(pynvml.nvmlDeviceGetUUID, handle))
 
 
-def identify(handle: Any) -> Identity:
-    """Asks a GPU who it is; raises `DriverError` if it cannot say its UUID, PCI address and index."""
+def device_slot(handle: Any) -> str:
+    """Slot of the GPU; raises `DriverError` if it cannot say its PCI address."""
     bus_id = call(pynvml.nvmlDeviceGetPciInfo, handle).busId
     try:
-        slot = normalise_slot(bus_id.decode("ascii") if isinstance(bus_id, bytes) else bus_id)
+        return normalise_slot(bus_id.decode("ascii") if isinstance(bus_id, bytes) else bus_id)
     except ValueError as exc:
         raise DriverError(pynvml.NVML_ERROR_UNKNOWN) from exc
+
+
+def identify(handle: Any) -> Identity:
+    """Asks a GPU who it is; raises `DriverError` if it cannot say its UUID, PCI address and index."""
+    slot = device_slot(handle)
     return Identity(
         uuid=device_uuid(handle),
         slot=slot,

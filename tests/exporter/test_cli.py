@@ -119,7 +119,9 @@ def test_children_go_with_a_parent_that_is_killed(start: StartExporter, driver: 
 
 
 def test_a_collector_can_be_left_out(env: dict[str, str]) -> None:
-    page = Page(run_exporter("--once", "--no-collector.xid", "--no-collector.psi", env=env).stdout)
+    page = Page(
+        run_exporter("--once", "--no-collector.xid", "--no-collector.kmsg", "--no-collector.psi", env=env).stdout
+    )
     names = {dict(key)["collector"] for key in page.find("collect_success")}
     assert names == {name for name, its in discover().items() if its.enabled} - {"xid", "psi"}
     assert not page.find("gpu_xid_events_total")

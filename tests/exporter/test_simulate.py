@@ -94,7 +94,7 @@ def test_a_simulated_page_has_the_families_and_labels_of_a_real_one(
 
     def shape(page: Page) -> dict[str, set[frozenset[tuple[str, str]]]]:
         closed = {"collector", "reason", "state", "kind", "scope", "location", "sensor", "domain", "xid", "type", "dir"}
-        closed |= {"attr", "which", "availability", "field", "resource", "class"}
+        closed |= {"attr", "which", "availability", "field", "resource", "class", "source"}
         return {
             name: {
                 frozenset((k, v if k in closed else "") for k, v in sample.labels.items()) for sample in family.samples
@@ -125,7 +125,8 @@ def test_a_lost_gpu_has_no_readings_and_one_xid(fleet: Fleet) -> None:
     assert by_slot(samples, m.GPU_DOWN_REASON, "lost") == [1]
     assert len(by_slot(samples, m.GPU_POWER)) == 3
     assert one(samples, m.GPUS_VISIBLE).value == 3
-    assert by_slot(samples, m.GPU_XID_EVENTS, "79", "nvml") == [0, 0, 0, 1]
+    for source in ("nvml", "kmsg"):
+        assert by_slot(samples, m.GPU_XID_EVENTS, "79", source) == [0, 0, 0, 1]
     assert by_slot(samples, m.GPU_XID_LAST, "79") == [START_S + 60]
     assert by_slot(samples, m.GPU_ALLOCATED) == [1.0] * 4
     after = fleet.samples("n1", 130)
