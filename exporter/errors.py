@@ -24,6 +24,7 @@ Reason = Literal[
     "suspect",
     "suspended",
     "timeout",
+    "too_many",
     "unknown",
     "unknown_device",
     "worker",

@@ -21,6 +21,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from exporter import __version__
+from exporter.allocation import Holder
 from exporter.collector import Health, health_samples
 from exporter.collectors import discover
 from exporter.collectors.psi import RESOURCES, psi_samples
@@ -39,6 +40,7 @@ from exporter.runner import exporter_sample
 from exporter.scenario import Scenario, read_scenario
 from exporter.server import App, Response, landing, text
 from exporter.simulated_gpu import DRIVER, GpuTimeline, gpu_values
+from exporter.verdict import Verdict
 
 __all__ = ["Fleet", "FleetApp", "read_scenario"]
 
@@ -167,8 +169,8 @@ class Fleet:
         yield from count_samples(len(readings), visible)
         yield from gpu_samples(readings)
         yield from self._xids(node, boot_s, at_s).samples(node.gpus)
-        jobs = {} if node.job is None else {gpu.uuid: (node.job,) for gpu in node.gpus}
-        yield from allocation_samples(node.gpus, jobs, "slurm")
+        verdict = Verdict(False) if node.job is None else Verdict(True, (Holder("slurm", node.job),))
+        yield from allocation_samples(node.gpus, {gpu.uuid: verdict for gpu in node.gpus})
 
     def _snapshot(self, node: _Node, at_s: float) -> NvmlSnapshot:
         gpus: list[GpuReading] = []

@@ -19,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 HERE = Path(__file__).parent
 PROC = HERE / "data" / "proc"
 PREFIX = "gpuminutes_"
+ALLOCATION = ("gpu_allocated", "gpu_workload_info")
 FAST = ("--collector.nvml.interval=1", "--collector.nvml.slow-interval=1", "--collector.nvml.deadline=1")
 
 
@@ -68,9 +69,9 @@ class Page:
         return dict(next(iter(found)))
 
     def reasons(self, uuid: str = "") -> dict[str, str]:
-        """Reason by field that is not available."""
+        """Reason by field that is not available, without who holds the GPU: that is not asked of the driver."""
         rows = [dict(key) for key in self.find("field_unavailable", uuid=uuid)]
-        return {row["field"]: row["reason"] for row in rows}
+        return {row["field"]: row["reason"] for row in rows if row["field"] not in ALLOCATION}
 
 
 def environment(library: Path | None, state: Path | None) -> dict[str, str]:
