@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from exporter import metrics as m
@@ -122,6 +123,7 @@ def test_a_file_about_a_gpu_that_is_not_there_is_counted(tmp_path: Path) -> None
 
 
 @pytest.mark.pain(42)
+@examples(max_examples=50, deadline=None)
 @given(content=st.binary(max_size=200))
 def test_no_content_breaks_a_cycle(content: bytes) -> None:
     with open_folder() as folder:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from exporter.allocations.mapping import DIRECTORY
@@ -287,6 +288,7 @@ def test_one_job_from_two_sources_is_one_row_with_its_user(tmp_path: Path) -> No
     assert holders(collector) == {("a", "slurm", "77", "1001", "", "", "")}
 
 
+@examples(max_examples=50, deadline=None)
 @given(environ=st.binary(max_size=300), devices=st.binary(max_size=60) | st.text("c195:* rwm\n", max_size=30))
 def test_no_content_breaks_a_cycle(environ: bytes, devices: bytes | str) -> None:
     with open_folder() as folder:
@@ -300,6 +302,7 @@ def test_no_content_breaks_a_cycle(environ: bytes, devices: bytes | str) -> None
         assert set(said) | set(unsaid) == set("abcd")
 
 
+@examples(max_examples=50, deadline=None)
 @given(environ=st.binary(max_size=300), devices=st.binary(max_size=60))
 def test_a_job_of_which_nothing_makes_sense_frees_no_gpu(environ: bytes, devices: bytes) -> None:
     assume(b"SLURM_JOB_ID=77" not in environ)

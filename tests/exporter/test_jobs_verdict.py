@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hypothesis import given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from exporter.allocation import FREE, Allocations, Claim, Device, Holder
@@ -47,6 +48,7 @@ def verdicts(
     return judge(Gpus(gpus, {"MIG-1": "GPU-a"}, numbering), by_allocation, by_process)[0]
 
 
+@examples(deadline=None)
 @given(GPUS, NUMBERING, SAID, SAID)
 def test_every_gpu_has_one_verdict_and_a_reason_exactly_where_it_is_unknown(
     gpus: tuple[Identity, ...], numbering: Numbering, by_allocation: list[Allocations], by_process: list[Allocations]
@@ -59,6 +61,7 @@ def test_every_gpu_has_one_verdict_and_a_reason_exactly_where_it_is_unknown(
         assert len(set(verdict.holders)) == len(verdict.holders) <= MOST_HOLDERS
 
 
+@examples(deadline=None)
 @given(GPUS, NUMBERING, SAID, SAID)
 def test_the_order_of_sources_changes_neither_held_nor_free(
     gpus: tuple[Identity, ...], numbering: Numbering, by_allocation: list[Allocations], by_process: list[Allocations]
@@ -68,6 +71,7 @@ def test_the_order_of_sources_changes_neither_held_nor_free(
     assert {u: v.allocated for u, v in one.items()} == {u: v.allocated for u, v in other.items()}
 
 
+@examples(deadline=None)
 @given(GPUS, NUMBERING, SAID, SAID)
 def test_what_processes_show_frees_nothing(
     gpus: tuple[Identity, ...], numbering: Numbering, by_allocation: list[Allocations], by_process: list[Allocations]
@@ -80,6 +84,7 @@ def test_what_processes_show_frees_nothing(
             assert verdict.allocated
 
 
+@examples(deadline=None)
 @given(GPUS, NUMBERING, SAID, ALLOCATIONS)
 def test_one_more_source_never_frees_what_was_held_and_a_doubt_never_frees(
     gpus: tuple[Identity, ...], numbering: Numbering, said: list[Allocations], more: Allocations
@@ -92,6 +97,7 @@ def test_one_more_source_never_frees_what_was_held_and_a_doubt_never_frees(
         assert doubted[uuid].allocated is not False
 
 
+@examples(deadline=None)
 @given(GPUS, NUMBERING, SAID)
 def test_nobody_asked_is_not_found_and_free_only_where_a_source_says_so(
     gpus: tuple[Identity, ...], numbering: Numbering, said: list[Allocations]
