@@ -21,6 +21,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from exporter import __version__
+from exporter.allocation import Holder
 from exporter.collector import Health, health_samples
 from exporter.collectors import discover
 from exporter.gpus import allocation_samples, count_samples, gpu_samples, place_gpus, worker_samples
@@ -33,6 +34,7 @@ from exporter.server import App, Response, landing, text
 from exporter.simulated_board import UNAVAILABLE
 from exporter.simulated_gpu import DRIVER, GpuTimeline, gpu_values
 from exporter.simulated_node import NodeLoad, node_samples
+from exporter.verdict import Verdict
 from exporter.xid_line import OFF_THE_BUS
 from exporter.xids import XidCounts, XidTimes
 
@@ -164,8 +166,8 @@ class Fleet:
         yield from count_samples(len(readings), visible)
         yield from gpu_samples(readings)
         yield from self._xids(node, boot_s, at_s)
-        jobs = {} if node.job is None else {gpu.uuid: (node.job,) for gpu in node.gpus}
-        yield from allocation_samples(node.gpus, jobs, "slurm")
+        verdict = Verdict(False) if node.job is None else Verdict(True, (Holder("slurm", node.job),))
+        yield from allocation_samples(node.gpus, {gpu.uuid: verdict for gpu in node.gpus})
 
     def _snapshot(self, node: _Node, at_s: float) -> NvmlSnapshot:
         gpus: list[GpuReading] = []
