@@ -135,6 +135,7 @@ class Survey:
     def _read(self, device: _Device, slow: bool, static: bool, dropped: list[Reason]) -> GpuReading:
         device.gpu.now_s = self._clock()
         if self._suspended(device.identity.slot):
+            device.kept.clear()  # it may sleep for hours; what it said before is old when it wakes
             return GpuReading(device.identity, "suspended")
         try:
             self._refresh(device, static)

@@ -237,7 +237,8 @@ def test_a_suspended_gpu_is_left_alone_on_request_and_read_again_when_it_wakes(
     start: StartExporter, driver: FakeDriver, tmp_path: Path
 ) -> None:
     sysfs, uuid = tmp_path / "sys", driver.uuid(0)
-    exporter = start("--collector.nvml.skip-suspended", f"--path.sysfs={sysfs}", "--no-collector.xid")
+    options = ("--collector.nvml.skip-suspended", f"--path.sysfs={sysfs}", "--collector.nvml.slow-interval=3600")
+    exporter = start(*options, "--no-collector.xid")
     slot = exporter.wait(both_up).labels("gpu_info", uuid=uuid)["slot"]
     _suspend(sysfs, slot, "suspended")
     page = exporter.wait(lambda p: not p.find("gpu_up", uuid=uuid))
@@ -250,8 +251,11 @@ def test_a_suspended_gpu_is_left_alone_on_request_and_read_again_when_it_wakes(
     time.sleep(2.5)
     assert sum(driver.gpu(0).calls) == calls
     assert sum(driver.gpu(1).calls) > other
+    driver.gpu(0).limit_mw = 300_000
     _suspend(sysfs, slot, "active")
-    assert not exporter.wait(both_up).find("field_unavailable", uuid=uuid, field="gpu_up")
+    page = exporter.wait(both_up)
+    assert not page.find("field_unavailable", uuid=uuid, field="gpu_up")
+    assert page.value("gpu_power_limit_watts", uuid=uuid, kind="enforced") == 300  # asked anew, not remembered
 
 
 @pytest.mark.pain(35)

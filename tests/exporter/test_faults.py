@@ -255,6 +255,7 @@ def test_a_driver_that_goes_away_is_evidence_of_down(start: StartExporter, drive
     [
         *((function, script.NOT_SUPPORTED, "not_supported") for function in (*script.READINGS, "field_values")),
         ("power", script.NO_PERMISSION, "no_permission"),
+        ("power", script.DEPRECATED, "not_supported"),
         ("clock", script.UNKNOWN, "unknown"),
     ],
 )
