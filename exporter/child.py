@@ -10,6 +10,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 from exporter.errors import CollectError
+from exporter.logs import child_options
 
 
 class Child:
@@ -26,7 +27,7 @@ class Child:
     def __init__(self, mode: str, options: Sequence[str] = ()) -> None:
         ours, theirs = Pipe(duplex=True)
         command = [sys.executable, "-P", "-m", "exporter.worker", mode]
-        command += [f"--fd={theirs.fileno()}", f"--parent={os.getpid()}", *options]
+        command += [f"--fd={theirs.fileno()}", f"--parent={os.getpid()}", *child_options(), *options]
         try:
             # A process group of its own: Ctrl-C is for the parent, which then ends its children in order.
             self._process = subprocess.Popen(

@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from exporter.errors import DriverError
+from exporter.logs import LOG_FORMAT, LOG_LEVEL, configure
 from exporter.nvml import events
 from exporter.nvml.call import close_driver, device_count, open_driver
 from exporter.nvml.identity import device_handle, identify
@@ -109,9 +110,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("mode", choices=("snapshots", "events"))
     parser.add_argument("--fd", type=int, required=True)
     parser.add_argument("--parent", type=int, required=True)
+    parser.add_argument("--log-level", default=LOG_LEVEL.default)
+    parser.add_argument("--log-format", default=LOG_FORMAT.default)
     parser.add_argument("--slow-interval", type=float, default=30.0)
     parser.add_argument("--static-interval", type=float, default=600.0)
     options = parser.parse_args(argv)
+    configure(options.log_level, options.log_format)
     _die_with(options.parent)
     pipe: Connection[Any, Any] = Connection(options.fd)
     try:

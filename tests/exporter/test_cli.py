@@ -37,8 +37,11 @@ def one_line(stderr: str) -> str:
         (["--web.telemetry-path=metrics"], "must begin with /"),
         (["--collector.nvml.interval=0.005"], "is not a number of seconds between 1 and 3600"),
         (["--collector.nvml.interval=soon"], "'soon' is not a number of seconds between 1 and 3600"),
-        (["--no-collector.nothing"], "unrecognized arguments"),
-        (["--log.level=loud"], "invalid choice"),
+        (["--no-collector.nothing"], "unrecognized arguments: --no-collector.nothing"),
+        (["--collector.nvml.intervall=5"], "did you mean --collector.nvml.interval?"),
+        (["--web.telemetry-path=/-/ready"], "a page that is not taken"),
+        (["--web.telemetry-path=/gpu?x"], "is not a path"),
+        (["--log.level=loud"], "'loud' is none of debug, info, warning, error"),
         (["--simulate=/nonexistent.json"], "/nonexistent.json"),
     ],
 )

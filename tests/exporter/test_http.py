@@ -10,7 +10,6 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from exporter.errors import ConfigError
 from exporter.metrics import GPU_DOWN_REASON, GPU_ENERGY, GPU_POWER, Family
 from exporter.page import render
 from exporter.readings import Sample
@@ -30,7 +29,14 @@ def test_routes(start: StartExporter) -> None:
     status, headers, body = request(exporter.port, "/gpu", method="HEAD")
     assert (status, body) == (200, "")
     assert int(headers["Content-Length"]) > 1000
-    assert request(exporter.port, "/gpu", method="POST")[0] == 501
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+def test_a_method_that_is_not_for_reading_is_refused_by_name(start: StartExporter, method: str) -> None:
+    exporter = start()
+    status, headers, body = request(exporter.port, "/metrics", method=method)
+    assert (status, headers["Allow"], body) == (405, "GET, HEAD", "only GET and HEAD\n")
+    assert request(exporter.port, "/metrics", method="BREW")[0] == 501
 
 
 def test_it_is_ready_after_the_first_cycle(start: StartExporter) -> None:
@@ -88,7 +94,7 @@ def test_listen_addresses(address: str, parsed: tuple[str, int]) -> None:
 
 @pytest.mark.parametrize("address", ["", "9844", "host:", "host:-1", "host:65536", "host:\u0664", "::1:80"])
 def test_bad_listen_addresses(address: str) -> None:
-    with pytest.raises(ConfigError):
+    with pytest.raises(ValueError, match=r"HOST:PORT|brackets"):
         parse_listen_address(address)
 
 
