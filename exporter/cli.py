@@ -25,7 +25,7 @@ from exporter.privileges import limits_of_process
 from exporter.runner import Runner
 from exporter.server import LISTEN, TELEMETRY_PATH, App, Limits, NodeApp, Server, parse_listen_address
 from exporter.web.config import WEB_CONFIG
-from exporter.web.live import LiveGuard
+from exporter.web.live import Guard, LiveGuard
 
 _EPILOG = """\
 Every setting is a flag, a variable (GPU_MINUTES_EXPORTER_LOG_LEVEL for --log.level) and a key of --config.file, in
@@ -113,34 +113,49 @@ def _print_once(runner: Runner) -> None:
     sys.stdout.flush()
 
 
-def open_servers(settings: Settings, app: App) -> list[Server]:
-    """Listens on every address, and says so once it does; raises ConfigError."""
+class _End:
+    """The wait for SIGTERM or SIGINT.
+
+    By a pipe that the interpreter's own handler writes to: a signal that comes just before a lock is waited for would
+    set an Event too, but nobody would wake the one who waits.
+    """
+
+    def __init__(self) -> None:
+        self._asked, wake = os.pipe()
+        os.set_blocking(wake, False)
+        signal.set_wakeup_fd(wake)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)
+
+    def wait(self) -> None:
+        """Returns once one of them has come."""
+        os.read(self._asked, 1)
+
+
+def serve(settings: Settings, app: App, runner: Runner | None) -> None:
+    """Serves on every address until SIGTERM or SIGINT; raises ConfigError if it cannot."""
+    end = _End()
     guard, limits = LiveGuard(settings[WEB_CONFIG]), Limits()
     servers = [Server(parse_listen_address(address), app, guard, limits) for address in settings[LISTEN]]
-    described = guard.current()
-    if described.open and not all(server.on_loopback for server in servers):
-        _log.warning("other machines can read every page, without TLS or a password; see --web.config.file")
-    for server in servers:
-        _log.info("listening on %s: %s", server.address, described.describe)
-    return servers
-
-
-def serve(servers: Sequence[Server], runner: Runner | None) -> None:
-    """Serves until SIGTERM or SIGINT."""
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
     for server in servers:
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
     if runner is not None:
         runner.start()
-    stop.wait()
+    _tell(servers, guard.current())
+    end.wait()
     _log.info("stopping")
     for server in servers:
         server.shutdown()
         server.server_close()
     if runner is not None:
         runner.stop()
+
+
+def _tell(servers: Sequence[Server], guard: Guard) -> None:
+    if guard.open and not all(server.on_loopback for server in servers):
+        _log.warning("other machines can read every page, without TLS or a password; see --web.config.file")
+    for server in servers:
+        _log.info("listening on %s: %s", server.address, guard.describe)
 
 
 def _run(argv: Sequence[str] | None) -> None:
@@ -157,17 +172,16 @@ def _run(argv: Sequence[str] | None) -> None:
             raise ConfigError("--once prints this node's page; it does not go with --simulate")
         from exporter.simulate import FleetApp, read_scenario  # a node does not need it
 
-        serve(open_servers(settings, FleetApp(read_scenario(flags.simulate))), None)
+        serve(settings, FleetApp(read_scenario(flags.simulate)), None)
         return
     runner = make_runner(settings, available)
     if flags.once:
         _print_once(runner)
         return
     off = [name for name, make in available.items() if not settings[enabled(name, make)]]
-    servers = open_servers(settings, NodeApp(runner, settings[TELEMETRY_PATH], off))
     for line in limits_of_process():
         _log.info("%s", line)
-    serve(servers, runner)
+    serve(settings, NodeApp(runner, settings[TELEMETRY_PATH], off), runner)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

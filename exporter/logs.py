@@ -64,9 +64,8 @@ def configure(level: str, form: str) -> None:
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)
     sys.excepthook = _log_uncaught
-    threading.excepthook = lambda args: _log_uncaught(
-        args.exc_type, args.exc_value or args.exc_type(), args.exc_traceback
-    )
+    threading.excepthook = lambda args: _log_uncaught(args.exc_type, args.exc_value, args.exc_traceback)
+    sys.unraisablehook = lambda args: _log_uncaught(args.exc_type, args.exc_value, args.exc_traceback)
     _for_children = (f"--log-level={level}", f"--log-format={form}")
 
 
@@ -75,6 +74,6 @@ def child_options() -> tuple[str, ...]:
     return _for_children
 
 
-def _log_uncaught(kind: type[BaseException], exc: BaseException, traceback: TracebackType | None) -> None:
+def _log_uncaught(kind: type[BaseException], exc: BaseException | None, traceback: TracebackType | None) -> None:
     if not issubclass(kind, KeyboardInterrupt | SystemExit):
-        _log.critical("uncaught", exc_info=(kind, exc, traceback))
+        _log.critical("uncaught", exc_info=(kind, exc or kind(), traceback))

@@ -84,6 +84,14 @@ def test_an_asked_for_end_is_clean(start: StartExporter, number: signal.Signals)
     assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
 
 
+@pytest.mark.parametrize("delay_s", [0.0, 0.0, 0.001, 0.01, 0.05, 0.2])
+def test_a_signal_right_after_the_start_is_heeded(start: StartExporter, delay_s: float) -> None:
+    """Nothing of the start is a moment in which it is lost."""
+    exporters = [start("--no-collector.xid") for _ in range(2)]
+    time.sleep(delay_s)
+    assert [exporter.stop() for exporter in exporters] == [0, 0]
+
+
 def test_it_ends_cleanly_while_the_driver_hangs(start: StartExporter, driver: FakeDriver) -> None:
     exporter = start()
     exporter.wait(lambda page: page.find("gpu_up"))
