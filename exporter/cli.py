@@ -142,6 +142,9 @@ def serve(settings: Settings, app: App, runner: Runner | None) -> None:
     if runner is not None:
         runner.start()
     _tell(servers, guard.current())
+    if runner is not None:
+        for line in limits_of_process():
+            _log.info("%s", line)
     end.wait()
     _log.info("stopping")
     for server in servers:
@@ -179,8 +182,6 @@ def _run(argv: Sequence[str] | None) -> None:
         _print_once(runner)
         return
     off = [name for name, make in available.items() if not settings[enabled(name, make)]]
-    for line in limits_of_process():
-        _log.info("%s", line)
     serve(settings, NodeApp(runner, settings[TELEMETRY_PATH], off), runner)
 
 

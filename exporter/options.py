@@ -71,7 +71,8 @@ def choose(
     """
     problems: list[str] = []
     chosen = {option: Chosen(option.default, "default") for option in options}
-    given = {o: Chosen(flags[o.name], "flag") for o in options if flags.get(o.name) is not None}
+    flagged = {option: flags.get(option.name) for option in options}
+    given = {o: Chosen(_repeated(v) if o.many else v, "flag") for o, v in flagged.items() if v is not None}
     variables = dict(_read_environment(environ, options, problems))
     path = (given | variables).get(CONFIG_FILE)
     if path is not None:
@@ -85,6 +86,12 @@ def choose(
 def as_settings(chosen: Mapping[Option[Any], Chosen]) -> Settings:
     """The values alone."""
     return Settings({option: value for option, (value, _) in chosen.items()})
+
+
+def _repeated(value: object) -> tuple[object, ...]:
+    """What a flag that may be repeated has gathered."""
+    assert isinstance(value, list | tuple)
+    return tuple(value)
 
 
 def _read_environment(

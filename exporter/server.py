@@ -96,7 +96,9 @@ class NodeApp(App):
             links = {self._telemetry_path: "Metrics", "/-/healthy": "Liveness", "/-/ready": "Readiness"}
             about = (f"Says for Prometheus what the GPUs of this node say. Version {__version__}.",)
             states = sorted((*self._runner.states(), *self._off), key=lambda state: state.name)
-            return landing(Landing("GPU Minutes exporter", about, links, collectors=states))
+            reason = self._runner.unready()
+            note = f"Not ready: {reason}." if reason else ""
+            return landing(Landing("GPU Minutes exporter", about, links, note, states))
         return text(404, "not found")
 
 

@@ -12,6 +12,7 @@ need libc6-dev /usr/include/stdlib.h
 need prometheus prometheus
 need prometheus-alertmanager prometheus-alertmanager
 need chromium chromium
+need openssl openssl
 need shellcheck shellcheck
 if ! ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then missing="$missing postgresql"; fi
 if [ -n "$missing" ]; then

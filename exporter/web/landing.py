@@ -15,13 +15,14 @@ body { margin: 0 auto; max-width: 46rem; padding: 2.5rem 1.25rem; background: va
   font: 16px/1.5 system-ui, sans-serif; }
 h1 { margin: 0; font-size: 1.6rem; line-height: 1.25; } h2 { margin: 2rem 0 .5rem; font-size: 1.05rem; }
 p { margin: .35rem 0; } .dim { color: var(--dim); } .note { font-weight: 600; }
-a { color: var(--link); } ul { margin: 0; padding: 0; list-style: none; columns: 18rem; column-gap: 2rem; }
+a { color: var(--link); } ul { margin: 0; padding: 0; list-style: none; } .many { columns: 18rem; column-gap: 2rem; }
 li { padding: .15rem 0; break-inside: avoid; } code { font-size: .9em; color: var(--dim); }
 table { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: .4rem .75rem .4rem 0; border-bottom: 1px solid var(--line); text-align: left; }
 th { color: var(--dim); font-weight: 500; font-size: .9rem; } .number { text-align: right; padding-right: 0; }
 .good { color: var(--good); } .bad { color: var(--bad); font-weight: 600; }
 """
+_MANY = 8  # links that fit below each other at one look
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,8 @@ def landing_page(page: Landing) -> str:
         f'<li><a href="{escape(path)}">{escape(title)}</a> <code>{escape(path)}</code></li>'
         for path, title in page.links.items()
     )
-    parts.append(f"<h2>Pages</h2><ul>{''.join(links)}</ul>")
+    look = ' class="many"' if len(page.links) > _MANY else ""
+    parts.append(f"<h2>Pages</h2><ul{look}>{''.join(links)}</ul>")
     if page.collectors:
         head = '<tr><th>name<th>state<th class="number">last success<th class="number">a cycle took</tr>'
         parts.append(f"<h2>Collectors</h2><table>{head}{''.join(map(_row, page.collectors))}</table>")
@@ -83,8 +85,8 @@ def landing_page(page: Landing) -> str:
 
 def _row(state: CollectorState) -> str:
     look = {"works": "good", "fails": "bad", "overdue": "bad"}.get(state.word, "dim")
-    age = "-" if state.success_age_s is None else f"{_duration(state.success_age_s)} ago"
-    took = "-" if state.duration_s is None else _duration(state.duration_s)
+    age = "-" if state.success_age_s is None else escape(f"{_duration(state.success_age_s)} ago")
+    took = "-" if state.duration_s is None else escape(_duration(state.duration_s))
     return (
         f'<tr><td>{escape(state.name)}<td class="{look}">{escape(state.word)}'
         f'<td class="number">{age}<td class="number">{took}</tr>'
@@ -92,6 +94,8 @@ def _row(state: CollectorState) -> str:
 
 
 def _duration(seconds: float) -> str:
+    if seconds < 0.001:
+        return "< 1 ms"
     if seconds < 1.0:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 120.0:

@@ -177,6 +177,7 @@ def test_liveness_answers_while_the_driver_hangs_and_the_hang_is_scraped(
     status, _, body = request(exporter.port, "/")
     assert status == 200
     assert re.search(r'<td>nvml<td class="bad">(fails|overdue)', body)
+    assert '<p class="note">Not ready: collector nvml: the driver does not answer.</p>' in body
 
 
 @pytest.mark.pain(32)

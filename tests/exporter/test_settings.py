@@ -150,7 +150,8 @@ def test_a_file_that_is_not_there_is_one_line() -> None:
 def test_show_names_every_setting_with_its_source_and_is_a_file_itself(tmp_path: Path) -> None:
     path = file_of(tmp_path, "[collector.nvml]\ninterval = 7\nenabled = false\n")
     env = BARE | {PREFIX + "LOG_FORMAT": "json"}
-    ran = run_exporter("--config.show", f"--config.file={path}", "--path.sysfs=/s y s", env=env)
+    addresses = ("--web.listen-address=:1,:2", "--web.listen-address=[::1]:3")
+    ran = run_exporter("--config.show", f"--config.file={path}", "--path.sysfs=/s y s", *addresses, env=env)
     assert (ran.returncode, ran.stderr) == (0, "")
     lines = ran.stdout.splitlines()
     assert f'# config.file = "{path}"  # flag' in lines
@@ -159,7 +160,7 @@ def test_show_names_every_setting_with_its_source_and_is_a_file_itself(tmp_path:
     assert f'log.format = "json"  # environment {PREFIX}LOG_FORMAT' in lines
     assert 'path.sysfs = "/s y s"  # flag' in lines
     assert "# path.inventory is not set  # default" in lines
-    assert 'web.listen-address = ["127.0.0.1:9844"]  # default' in lines
+    assert 'web.listen-address = [":1", ":2", "[::1]:3"]  # flag' in lines
     assert len(lines) == len(OPTIONS)
     again = choose_with({}, file_of(tmp_path, ran.stdout))
     assert again[next(o for o in OPTIONS if o.name == "path.sysfs")] == (Path("/s y s"), f"file {path}")
