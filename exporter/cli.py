@@ -84,6 +84,8 @@ def _default_text(option: Option[Any]) -> str:
         return ""
     if not option.metavar:
         return " (on)" if value else " (off)"
+    if isinstance(value, float):
+        return f" ({value:g})"
     return f" ({', '.join(value) if option.many else value})"
 
 

@@ -181,7 +181,7 @@ class _Handler(BaseHTTPRequestHandler):
         if len(body) >= _GZIP_FROM_BYTES:
             self.send_header("Vary", "Accept, Accept-Encoding")
             if gzip_wanted(accept_encoding):
-                body = gzip.compress(body, compresslevel=1, mtime=0)
+                body = gzip.compress(body, compresslevel=6, mtime=0)
                 self.send_header("Content-Encoding", "gzip")
         self.send_header("Content-Length", str(len(body)))
         for name, value in (*response.headers, *guard.headers):
