@@ -16,7 +16,6 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -35,6 +34,8 @@ from exporter.simulated_board import UNAVAILABLE
 from exporter.simulated_gpu import DRIVER, GpuTimeline, gpu_values
 from exporter.simulated_node import NodeLoad, node_samples
 from exporter.verdict import Verdict
+from exporter.web.formats import choose_format
+from exporter.web.landing import Landing
 from exporter.xid_line import OFF_THE_BUS
 from exporter.xids import XidCounts, XidTimes
 
@@ -232,7 +233,7 @@ class FleetApp(App):
     def respond(self, path: str, headers: Mapping[str, str]) -> Response | None:
         """A node's pages (no answer at all while it is down), the target lists, the landing page."""
         at_s = self._clock() - self._began_s
-        accept = headers.get("Accept") or ""
+        accept = headers.get("accept", "")
         if path in self._node_by_path:
             samples = self._fleet.samples(self._node_by_path[path], at_s)
             return None if samples is None else _page(render(samples, accept))
@@ -240,16 +241,17 @@ class FleetApp(App):
             host = self._fleet.host(self._node_by_host_path[path], at_s)
             return None if host is None else _page(_render_host(host, accept))
         if path == "/targets":
-            return self._targets(headers.get("Host") or "", self._path_by_node)
+            return self._targets(headers.get("host", ""), self._path_by_node)
         if path == "/targets/host":
-            return self._targets(headers.get("Host") or "", self._host_path_by_node)
+            return self._targets(headers.get("host", ""), self._host_path_by_node)
         if path in ("/-/healthy", "/-/ready"):
             return text(200, "ok")
         if path == "/":
             links = {"/targets": "Targets for Prometheus http_sd", "/targets/host": "The same for the hosts' own pages"}
             links |= _titles(self._path_by_node)
-            lines = [f"Version {__version__}.", "SIMULATED: none of these nodes and GPUs exists."]
-            return landing("GPU Minutes exporter: simulated fleet", lines, links)
+            about = (f"Every node of a scenario, from one process. Version {__version__}.",)
+            note = "SIMULATED: none of these nodes and GPUs exists."
+            return landing(Landing("GPU Minutes exporter: simulated fleet", about, links, note))
         return text(404, "not found; nodes are at /node/NAME/metrics")
 
     def _targets(self, host: str, path_by_node: Mapping[str, str]) -> Response:
@@ -264,7 +266,7 @@ class FleetApp(App):
 
 
 def _render_host(host: Host, accept: str) -> tuple[bytes, str]:
-    encoder, content_type = choose_encoder(accept)
+    encoder, content_type = choose_format(accept)
     return encoder(_HostPage(host)), content_type
 
 
