@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Event, Lock
 from typing import Any, ClassVar
 
 from exporter import metrics as m
@@ -22,11 +22,13 @@ class NodeState:
     Attributes:
         inventory: GPUs the node should have; written by the nvml collector alone.
         driver: driver version, "" while unknown.
+        released: set while the operator wants the driver left alone, to reset a GPU or to reload the driver.
         readings: the GPUs of the last good driver cycle, () while there is none; replaced whole, never changed.
     """
 
     inventory: Inventory
     driver: str = ""
+    released: Event = field(default_factory=Event)
     readings: tuple[GpuReading, ...] = ()
 
 

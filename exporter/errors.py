@@ -18,6 +18,7 @@ Reason = Literal[
     "no_permission",
     "not_found",
     "not_supported",
+    "not_written",
     "out_of_range",
     "released",
     "reset_required",

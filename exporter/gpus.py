@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from exporter import metrics as m
 from exporter.errors import Reason
@@ -11,7 +11,10 @@ from exporter.readings import NVML_SUCCESS, GpuReading, Identity, NvmlSnapshot, 
 
 
 def place_gpus(
-    inventory: Sequence[Identity], snapshot: NvmlSnapshot | None, no_answer: Reason | None
+    inventory: Sequence[Identity],
+    snapshot: NvmlSnapshot | None,
+    no_answer: Reason | None,
+    hung_slots: Collection[str] = (),
 ) -> tuple[GpuReading, ...]:
     """One reading per GPU of the inventory.
 
@@ -22,12 +25,14 @@ def place_gpus(
         inventory: GPUs the node should have, those of the snapshot included.
         snapshot: the last cycle, None if it did not end.
         no_answer: why there is no snapshot.
+        hung_slots: GPUs that were left out of the snapshot because a call on them hangs.
     """
     if snapshot is None:
         return tuple(GpuReading(identity, no_answer or "unknown") for identity in inventory)
     if snapshot.code != NVML_SUCCESS:
         return tuple(GpuReading(identity, "driver") for identity in inventory)
     asked = {reading.identity.uuid: reading for reading in snapshot.gpus}
+    asked |= {gpu.uuid: GpuReading(gpu, "timeout") for gpu in inventory if gpu.slot in hung_slots}
     unasked = [identity for identity in inventory if identity.uuid not in asked]
     reasons = {reason for _, reason in snapshot.unidentified}
     reason: Reason = "missing"

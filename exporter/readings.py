@@ -139,15 +139,28 @@ class NvmlSnapshot:
         code: NVML return code of the initialisation or, later, of the device count.
         driver: driver version, "" if unknown.
         gpus: every GPU that this process has ever identified.
-        unidentified: indices that could not be asked who they are, and why.
+        unidentified: indices, or slots, that could not be asked who they are, and why.
         dropped: values thrown away in this cycle, to be counted: one reason each.
     """
 
     code: int
     driver: str = ""
     gpus: tuple[GpuReading, ...] = ()
-    unidentified: tuple[tuple[int, Reason], ...] = ()
+    unidentified: tuple[tuple[int | str, Reason], ...] = ()
     dropped: tuple[Reason, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Sent before each GPU of a cycle, so that a hang can be blamed on one GPU.
+
+    Attributes:
+        number: of the request.
+        slot: the GPU that is asked next; "" once it is done and the driver as a whole is asked.
+    """
+
+    number: int
+    slot: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """The driver processes: `python -m exporter.worker snapshots|events`, started by `exporter.child` alone.
 
-`snapshots` answers each request, a number, with (number, `NvmlSnapshot`); the initialisation happens under
-the first request, so that a hang in it falls under the same deadline. `events` sends an `XidBeat` after every
-wait. Either one ends when the pipe closes, when the driver as a whole fails, and with its parent.
+`snapshots` answers each request, a number, with an `Asking` before each GPU and then (number, `NvmlSnapshot`); the
+initialisation happens under the first request, so that a hang in it falls under the same deadline. `events` sends an
+`XidBeat` after every wait. Either one ends when the pipe closes, when the driver as a whole fails, and with its parent.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import time
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -20,7 +21,7 @@ from exporter.errors import DriverError
 from exporter.nvml import events
 from exporter.nvml.call import close_driver, device_count, open_driver
 from exporter.nvml.identity import device_handle, identify
-from exporter.readings import NVML_SUCCESS, NvmlSnapshot, XidBeat, XidEvent
+from exporter.readings import NVML_SUCCESS, Asking, NvmlSnapshot, XidBeat, XidEvent
 from exporter.survey import Survey
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -35,8 +36,14 @@ def _die_with(parent_pid: int) -> None:
         raise SystemExit(0)
 
 
-def serve_snapshots(pipe: Connection[Any, Any], slow_interval_s: float, static_interval_s: float) -> None:
-    """Answers requests until the pipe closes or the driver as a whole fails."""
+def _tell(pipe: Connection[Any, Any], number: int, slot: str) -> None:
+    pipe.send(Asking(number, slot))
+
+
+def serve_snapshots(
+    pipe: Connection[Any, Any], slow_interval_s: float, static_interval_s: float, slots: list[str] | None
+) -> None:
+    """Answers requests until the pipe closes or the driver as a whole fails; says before each GPU that it is next."""
     survey: Survey | None = None
     while True:
         number = pipe.recv()
@@ -46,8 +53,8 @@ def serve_snapshots(pipe: Connection[Any, Any], slow_interval_s: float, static_i
             except DriverError as exc:
                 pipe.send((number, NvmlSnapshot(exc.code)))
                 return
-            survey = Survey(slow_interval_s, static_interval_s, time.monotonic)
-        snapshot = survey.cycle()
+            survey = Survey(slow_interval_s, static_interval_s, time.monotonic, slots)
+        snapshot = survey.cycle(partial(_tell, pipe, number))
         pipe.send((number, snapshot))
         if snapshot.code != NVML_SUCCESS:
             return
@@ -68,7 +75,7 @@ class _Registrations:
                 continue
             try:
                 handle = device_handle(index)
-                identity = identify(index, handle)
+                identity = identify(handle)
                 events.register_xid(handle, self._events)
             except DriverError:
                 continue  # the snapshot says why; it is tried again
@@ -111,12 +118,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--parent", type=int, required=True)
     parser.add_argument("--slow-interval", type=float, default=30.0)
     parser.add_argument("--static-interval", type=float, default=600.0)
+    parser.add_argument("--slot", action="append", help="touch this GPU only; may be given several times")
     options = parser.parse_args(argv)
     _die_with(options.parent)
     pipe: Connection[Any, Any] = Connection(options.fd)
     try:
         if options.mode == "snapshots":
-            serve_snapshots(pipe, options.slow_interval, options.static_interval)
+            serve_snapshots(pipe, options.slow_interval, options.static_interval, options.slot)
         else:
             serve_events(pipe)
     except (EOFError, BrokenPipeError, ConnectionResetError):

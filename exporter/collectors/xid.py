@@ -24,7 +24,7 @@ class XidCollector(Collector):
     """
 
     name = "xid"
-    reasons = ("driver", "timeout", "unknown_device", "worker")
+    reasons = ("driver", "released", "timeout", "unknown_device", "worker")
     options = (DEADLINE,)
 
     def __init__(self, settings: Settings, node: NodeState) -> None:
@@ -42,6 +42,9 @@ class XidCollector(Collector):
     def cycle(self) -> None:
         """Takes in all waiting beats; raises `CollectError` while there is no process."""
         now_s = time.monotonic()
+        if self.node.released.is_set():
+            self._drop_child()
+            raise CollectError("released", "the operator asked to leave the driver alone")
         if self._child is None:
             if now_s < self._retry_at_s:
                 time.sleep(min(1.0, self._retry_at_s - now_s))
@@ -70,11 +73,14 @@ class XidCollector(Collector):
             else:
                 self.health.count("unknown_device")
 
-    def _restart_later(self, why: Reason) -> None:
-        self._why = why
+    def _drop_child(self) -> None:
         child, self._child = self._child, None
         if child is not None:
             child.stop()
+
+    def _restart_later(self, why: Reason) -> None:
+        self._why = why
+        self._drop_child()
         self._retry_at_s = time.monotonic() + self._backoff_s
         self._backoff_s = min(_MAX_BACKOFF_S, self._backoff_s * 2)
 

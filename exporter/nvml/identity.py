@@ -17,9 +17,14 @@ def _cuda_version() -> str:
     return f"{int(number) // 1000}.{int(number) % 1000 // 10}" if number else ""
 
 
-def device_handle(index: int) -> Any:
-    """Handle of the GPU with this index; raises `DriverError`."""
-    return call(pynvml.nvmlDeviceGetHandleByIndex, index)
+def device_handle(key: int | str) -> Any:
+    """Handle of the GPU with this index, or in this slot; raises `DriverError`.
+
+    By slot, the driver initialises no other GPU (nvml.h, nvmlDeviceGetHandleByPciBusId).
+    """
+    if isinstance(key, str):
+        return call(pynvml.nvmlDeviceGetHandleByPciBusId, f"{key}.0".encode())
+    return call(pynvml.nvmlDeviceGetHandleByIndex, key)
 
 
 def device_uuid(handle: Any) -> str:
@@ -27,8 +32,8 @@ def device_uuid(handle: Any) -> str:
     return str(call(pynvml.nvmlDeviceGetUUID, handle))
 
 
-def identify(index: int, handle: Any) -> Identity:
-    """Asks a GPU who it is; raises `DriverError` if it cannot say its UUID and PCI address."""
+def identify(handle: Any) -> Identity:
+    """Asks a GPU who it is; raises `DriverError` if it cannot say its UUID, PCI address and index."""
     bus_id = call(pynvml.nvmlDeviceGetPciInfo, handle).busId
     try:
         slot = normalise_slot(bus_id.decode("ascii") if isinstance(bus_id, bytes) else bus_id)
@@ -37,7 +42,7 @@ def identify(index: int, handle: Any) -> Identity:
     return Identity(
         uuid=device_uuid(handle),
         slot=slot,
-        index=index,
+        index=int(call(pynvml.nvmlDeviceGetIndex, handle)),
         model=text(pynvml.nvmlDeviceGetName, handle),
         serial=text(pynvml.nvmlDeviceGetSerial, handle),
         vbios=text(pynvml.nvmlDeviceGetVbiosVersion, handle),

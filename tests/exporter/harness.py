@@ -16,21 +16,30 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.exporter.fake_nvml.layout import header
+from tests.exporter.fake_nvml.script import FUNCTIONS, State
+
 HERE = Path(__file__).parent
 PROC = HERE / "data" / "proc"
 PREFIX = "gpuminutes_"
 FAST = ("--collector.nvml.interval=1", "--collector.nvml.slow-interval=1", "--collector.nvml.deadline=1")
 
 
-def build_library(folder: Path) -> Path:
-    """Compiles the fake driver library into `folder`; gives the folder."""
+def build_library(folder: Path, without: Iterable[str] = ()) -> Path:
+    """Compiles the fake driver library into `folder`; gives the folder.
+
+    Args:
+        folder: where it goes.
+        without: symbols that it shall lack, as an older driver does.
+    """
     compiler = shutil.which("gcc")
     if compiler is None:
         raise RuntimeError("gcc is missing: install it with `apt-get install gcc libc6-dev`")
-    source = HERE / "fake_nvml" / "nvml.c"
-    target = folder / "libnvidia-ml.so.1"
-    flags = ["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror"]
-    command = [compiler, *flags, "-o", str(target), str(source)]
+    source = HERE / "fake_nvml"
+    (folder / "layout.h").write_text(header(State, FUNCTIONS))
+    flags = ["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{folder}"]
+    flags += [f"-D{symbol}=absent_{symbol}" for symbol in without]
+    command = [compiler, *flags, "-o", str(folder / "libnvidia-ml.so.1"), *map(str, sorted(source.glob("*.c")))]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     if built.returncode != 0:
         raise RuntimeError(f"{source} does not compile:\n{built.stderr}")
@@ -147,6 +156,11 @@ class Exporter:
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has just ended
                 found += map(int, (task / "children").read_text().split())
         return sorted(found)
+
+    def stop_and_read_log(self) -> str:
+        """Ends it, and gives all that it logged."""
+        self.stop()
+        return "".join(self.log)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Sends a signal, waits for the end, gives the exit code."""

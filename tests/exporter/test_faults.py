@@ -35,6 +35,7 @@ def both_up(page: Page) -> bool:
     return list(page.find("gpu_up").values()) == [1.0, 1.0]
 
 
+@pytest.mark.pain(21, 30)
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
@@ -86,6 +87,7 @@ def test_after_a_reset_nothing_known_from_before_holds(start: StartExporter, dri
     assert readings(page, driver.uuid(0)) == set(READINGS)
 
 
+@pytest.mark.pain(23)
 def test_a_snapshot_that_is_not_fresh_serves_no_readings(
     driver: FakeDriver, env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,6 +106,7 @@ def test_a_snapshot_that_is_not_fresh_serves_no_readings(
     assert {"gpu_up", "gpu_down_reason", "gpu_info", "gpus_expected"} <= stale
 
 
+@pytest.mark.pain(21, 26)
 def test_a_lost_gpu_survives_a_restart_and_a_shorter_count(
     start: StartExporter, driver: FakeDriver, tmp_path: Path
 ) -> None:
@@ -118,6 +121,7 @@ def test_a_lost_gpu_survives_a_restart_and_a_shorter_count(
     assert (page.value("gpus_expected"), page.value("gpus_visible")) == (2, 1)
 
 
+@pytest.mark.pain(22, 23, 24, 27)
 def test_a_driver_call_that_hangs_for_ever_costs_the_readings_and_nothing_else(
     start: StartExporter, driver: FakeDriver, tmp_path: Path
 ) -> None:
@@ -181,6 +185,7 @@ def test_a_process_that_misses_a_gpu_is_started_anew(start: StartExporter, drive
     assert page.labels("gpu_down_reason", uuid=driver.uuid(1))["reason"] == "lost"
 
 
+@pytest.mark.pain(28)
 def test_an_initialisation_that_hangs_is_under_the_deadline_too(start: StartExporter, driver: FakeDriver) -> None:
     driver.state.init_hangs = 1
     exporter = start()
@@ -191,6 +196,7 @@ def test_an_initialisation_that_hangs_is_under_the_deadline_too(start: StartExpo
     assert exporter.wait(both_up).value("nvml_return_code") == 0
 
 
+@pytest.mark.pain(30, 48)
 @pytest.mark.parametrize("code", [9, script.LIB_RM_VERSION_MISMATCH, script.UNKNOWN])
 def test_a_driver_that_does_not_start_says_why_and_is_picked_up_later(
     start: StartExporter, driver: FakeDriver, code: int
@@ -323,3 +329,16 @@ def test_an_xid_of_a_gpu_that_falls_off_is_told_together_with_up_0(start: StartE
     driver.raise_xid(1, 79)
     page = exporter.wait(lambda p: not both_up(p) and p.value("gpu_xid_events_total", uuid=driver.uuid(1), xid="79"))
     assert page.value("gpu_xid_events_total", uuid=driver.uuid(1), xid="79") == 1
+
+
+@pytest.mark.pain(46)
+def test_corrected_errors_are_a_counter_that_a_rate_can_be_taken_of(start: StartExporter, driver: FakeDriver) -> None:
+    gpu, uuid = driver.gpu(0), driver.uuid(0)
+    gpu.ecc[0][0][0] = 1_000
+    exporter = start()
+    where = {"uuid": uuid, "kind": "corrected", "scope": "volatile", "location": "all"}
+    exporter.wait(lambda p: both_up(p) and p.value("gpu_ecc_errors_total", **where) == 1_000)
+    gpu.ecc[0][0][0] += 17_657 * 60
+    page = exporter.wait(lambda p: p.value("gpu_ecc_errors_total", **where) != 1_000)
+    assert page.value("gpu_ecc_errors_total", **where) == 1_060_420
+    assert page.value("gpu_ecc_errors_total", uuid=uuid, kind="uncorrected", scope="volatile", location="all") == 0

@@ -1,6 +1,6 @@
 """Writes the state file of the fake driver library; what is written holds from the next driver call on.
 
-The layout is that of nvml.c.
+The structures here are the layout of the file; `layout.py` makes the C header of them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 MAX_GPUS = 16
 FUNCTIONS = (
     "handle",
+    "index",
     "uuid",
     "pci",
     "name",
@@ -24,7 +25,6 @@ FUNCTIONS = (
     "power",
     "energy",
     "temperature",
-    "memory_temperature",
     "clock",
     "limit",
     "default_limit",
@@ -34,8 +34,12 @@ FUNCTIONS = (
     "replays",
     "register_events",
     "field_values",
+    # Further sections append the names of their functions here: *NAMES from a file of their own.
 )
+"""Every function that may be scripted on one GPU: what it returns, whether it hangs, how often it was called."""
 READINGS = FUNCTIONS[FUNCTIONS.index("utilization") : FUNCTIONS.index("register_events")]
+
+MEMORY_TEMPERATURE = 82  # field ids of nvml.h
 
 NOT_SUPPORTED = 3
 NO_PERMISSION = 4
@@ -45,7 +49,22 @@ LIB_RM_VERSION_MISMATCH = 18
 UNKNOWN = 999
 
 _EVENTS = 256
+_FUNCTIONS_MAX = 96
+_FIELDS_MAX = 192
+_UNSIGNED, _UNSIGNED_LONG_LONG, _DOUBLE, _SIGNED = 1, 3, 0, 5  # nvmlValueType_t in nvml.h
 _MAGIC = 0x4C4D564E
+
+
+class Field(ctypes.Structure):
+    """One value of `nvmlDeviceGetFieldValues`; `bits` are the bytes of its union."""
+
+    _fields_ = (
+        ("id", ctypes.c_uint32),
+        ("scope", ctypes.c_uint32),
+        ("ret", ctypes.c_int32),
+        ("type", ctypes.c_uint32),
+        ("bits", ctypes.c_uint64),
+    )
 
 
 class Gpu(ctypes.Structure):
@@ -53,12 +72,13 @@ class Gpu(ctypes.Structure):
 
     _fields_ = (
         ("every_return", ctypes.c_int32),
-        ("returns", ctypes.c_int32 * 32),
-        ("hangs", ctypes.c_uint32 * 32),
+        ("delay_ms", ctypes.c_uint32),
+        ("returns", ctypes.c_int32 * _FUNCTIONS_MAX),
+        ("hangs", ctypes.c_uint32 * _FUNCTIONS_MAX),
+        ("calls", ctypes.c_uint32 * _FUNCTIONS_MAX),
         ("utilization_percent", ctypes.c_uint32),
         ("power_mw", ctypes.c_uint32),
         ("temperature_c", ctypes.c_uint32),
-        ("memory_temperature_c", ctypes.c_uint32),
         ("sm_mhz", ctypes.c_uint32),
         ("memory_mhz", ctypes.c_uint32),
         ("limit_mw", ctypes.c_uint32),
@@ -78,6 +98,9 @@ class Gpu(ctypes.Structure):
         ("serial", ctypes.c_char * 32),
         ("vbios", ctypes.c_char * 32),
         ("bus_id", ctypes.c_char * 32),
+        ("fields_used", ctypes.c_uint32),
+        ("fields", Field * _FIELDS_MAX),
+        # Further sections stand here: a structure from a file of its own each.
     )
 
     def returns_for(self, function: str, code: int) -> None:
@@ -88,17 +111,36 @@ class Gpu(ctypes.Structure):
         """Makes one function sleep on this GPU until it is switched off."""
         self.hangs[FUNCTIONS.index(function)] = int(on)
 
+    def set_field(self, number: int, value: int, scope: int = 0, kind: int = _UNSIGNED_LONG_LONG) -> None:
+        """Gives a field of `nvmlDeviceGetFieldValues` a value."""
+        field = self._field(number, scope)
+        field.type, field.bits, field.ret = kind, value, 0
+
+    def refuse_field(self, number: int, code: int, scope: int = 0) -> None:
+        """Makes one field return a code, while the batch says success; a field never set says not supported."""
+        self._field(number, scope).ret = code
+
+    def _field(self, number: int, scope: int) -> Field:
+        for at in range(self.fields_used):
+            field = self.fields[at]
+            if (field.id, field.scope) == (number, scope):
+                return field  # type: ignore[no-any-return]
+        field = self.fields[self.fields_used]
+        field.id, field.scope = number, scope
+        self.fields_used += 1
+        return field  # type: ignore[no-any-return]
+
     def ecc_off(self) -> None:
         """What a GPU with ECC switched off says."""
         self.returns_for("ecc_total", NOT_SUPPORTED)
         self.returns_for("ecc_location", NOT_SUPPORTED)
 
 
-class _Event(ctypes.Structure):
+class Event(ctypes.Structure):
     _fields_ = (("gpu", ctypes.c_uint32), ("xid", ctypes.c_uint32))
 
 
-class _State(ctypes.Structure):
+class State(ctypes.Structure):
     _fields_ = (
         ("magic", ctypes.c_uint32),
         ("init_return", ctypes.c_int32),
@@ -108,7 +150,7 @@ class _State(ctypes.Structure):
         ("cuda", ctypes.c_uint32),
         ("event_head", ctypes.c_uint32),
         ("init_aborts", ctypes.c_uint32),
-        ("events", _Event * _EVENTS),
+        ("events", Event * _EVENTS),
         ("driver", ctypes.c_char * 80),
         ("gpu", Gpu * MAX_GPUS),
     )
@@ -125,9 +167,9 @@ class FakeDriver:
     def __init__(self, path: Path, gpus: int) -> None:
         self.path = path
         with path.open("w+b") as file:
-            file.truncate(ctypes.sizeof(_State))
-            self._map = mmap.mmap(file.fileno(), ctypes.sizeof(_State))
-        self.state = _State.from_buffer(self._map)
+            file.truncate(ctypes.sizeof(State))
+            self._map = mmap.mmap(file.fileno(), ctypes.sizeof(State))
+        self.state = State.from_buffer(self._map)
         self.state.magic = _MAGIC
         self.state.gpus = gpus
         self.state.cuda = 12040
@@ -158,7 +200,7 @@ class FakeDriver:
         gpu.utilization_percent = 90 + index
         gpu.power_mw = 600_000 + 1000 * index
         gpu.temperature_c = 55 + index
-        gpu.memory_temperature_c = 65 + index
+        gpu.set_field(MEMORY_TEMPERATURE, 65 + index, kind=_UNSIGNED)
         gpu.sm_mhz, gpu.memory_mhz = 1980, 2619
         gpu.limit_mw = gpu.default_limit_mw = 700_000
         gpu.persistence = 1
