@@ -93,9 +93,7 @@ def test_standard_input_and_the_node_of_a_page_that_names_none() -> None:
     assert found["families"][0]["samples"][0]["node"] == "n1"
 
 
-def test_a_page_of_nothing_that_is_known(
-    signals: Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_of_nothing_that_is_known(signals: Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "page").write_text("node_load1 0.5\n")
     monkeypatch.chdir(tmp_path)
     answer = signals("page")

@@ -60,7 +60,7 @@ def random_page(rng: random.Random, names: list[str]) -> list[Raw]:
     page: dict[tuple[str, frozenset[tuple[str, str]]], Raw] = {}
     for name in rng.sample(names, min(len(names), 25)):
         for gpu in gpus:
-            for instance in (*instances, "") if rng.random() < 0.5 else ("",):
+            for instance in (*instances, "", "N/A") if rng.random() < 0.5 else ("",):
                 for _ in range(rng.choice([1, 1, 3])):
                     labels = gpu | {"GPU_I_ID": instance} | _workload(rng)
                     labels = {label: text for label, text in labels.items() if text}
@@ -73,7 +73,8 @@ def _workload(rng: random.Random) -> dict[str, str]:
     kind = rng.random()
     if kind < 0.3:
         prefix = rng.choice(["", "exported_"])
-        return {prefix + "pod": f"pod-{rng.randrange(3)}", prefix + "namespace": "ns", prefix + "container": "main"}
+        pod = rng.choice(["pod-0", "pod-1", "pod-2", "ERROR - FAILED TO CONVERT TO STRING"])
+        return {prefix + "pod": pod, prefix + "namespace": "ns", prefix + "container": "main", "pod_name": "old"}
     if kind < 0.4:
         return {"hpc_job": str(rng.randrange(3))}
     return {"nvlink": "3"} if kind < 0.45 else {}

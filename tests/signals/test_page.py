@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.signals.pages import DATA, INVALID, SAMPLES, sample_page
 from warehouse.errors import BadInput
@@ -60,3 +62,12 @@ def test_a_bad_line_is_named(content: bytes, reason: str) -> None:
 
 def test_an_empty_page_is_a_page() -> None:
     assert read_page(b"", "p") == []
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=60) | st.text('#{}="\\,ab_1.e \n\tTYPEHL', max_size=60).map(str.encode))
+def test_whatever_comes_is_a_page_or_one_refusal(content: bytes) -> None:
+    try:
+        read_page(content, "p")
+    except BadInput as exc:
+        assert len(exc.lines) == 1

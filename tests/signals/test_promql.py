@@ -25,7 +25,7 @@ SEED = 20260302
 
 def _pages() -> dict[str, list[Raw]]:
     rng = random.Random(SEED)
-    made = {f"made-{number}": random_page(rng, DCGM) for number in range(60)}
+    made = {f"made-{number}": random_page(rng, DCGM) for number in range(40)}
     return {name: sample_page(name) for name in SAMPLES} | made
 
 

@@ -121,7 +121,7 @@ H200_READINGS = {
     "gpu_clock_event_active": {
         (reason,): 0.0
         for reason in (
-            *("idle", "app_clocks", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal"),
+            *("idle", "application_clocks", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal"),
             *("power_brake", "display"),
         )
     },

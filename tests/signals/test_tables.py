@@ -9,7 +9,7 @@ import pytest
 from exporter import metrics as m
 from exporter.nvml.sources import SOURCES
 from tests.signals.pages import ROWS
-from warehouse.signals import load_dialects, table_faults
+from warehouse.signals import load_dialects, table_faults, words
 from warehouse.signals.alias import Alias, Dialect, EventGauge, From, Mask, Refused, Workload
 
 D = "DCGM_FI_DEV_"
@@ -109,8 +109,14 @@ def test_label_values_are_those_of_our_exporter() -> None:
         and all(isinstance(label, str) for label in row.labels)
         and row.labels not in ours[row.family.name]
     }
-    # Where a source does not tell software from hardware, the word says so.
-    assert strange <= {(m.GPU_CLOCK_EVENT_SECONDS.name, ("thermal",))}
+    # Ours adds the two kinds of CRC errors; a page may hold only one of them.
+    assert strange <= {(m.GPU_NVLINK_ERRORS.name, (kind,)) for kind in ("crc_flit", "crc_data")}
+
+
+def test_the_words_of_the_mask_are_those_of_our_exporter() -> None:
+    fields = [field for source in SOURCES for field in source.fields if field.family is m.GPU_CLOCK_EVENT_ACTIVE]
+    # None while the exporter reads no mask.
+    assert [field.labels for field in fields] in ([], [(word,) for word in words.CLOCK_REASONS])
 
 
 def test_our_dialect_is_read_first() -> None:

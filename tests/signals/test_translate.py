@@ -96,7 +96,7 @@ def test_the_mask_becomes_nine_rows_and_strange_bits() -> None:
     found = {labels[2]: value for labels, value in values(said, "gpu_clock_event_active").items()}
     on = {reason for reason, value in found.items() if value == 1.0}
     assert on == {"sw_power_cap", "hw_thermal", "display", "bit_12"}
-    assert found.keys() - on == {"idle", "app_clocks", "hw_slowdown", "sync_boost", "sw_thermal", "power_brake"}
+    assert found.keys() - on == {"idle", "application_clocks", "hw_slowdown", "sync_boost", "sw_thermal", "power_brake"}
     assert said.used == 1
     for junk in ("-1", "0.5", "4294967296"):
         assert reasons(told(f'DCGM_FI_DEV_CLOCKS_EVENT_REASONS{{gpu="0",UUID="GPU-1"}} {junk}\n')) == {

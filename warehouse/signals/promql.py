@@ -1,11 +1,11 @@
 """One family of ours as PromQL, from whatever Prometheus has: ours, and where ours is silent the other exporters'.
 
 The same tables as `translate`, and the same answer: blanks filtered, units ours, labels ours, one row a board, with
-`job` and `instance` of the scrape target kept. What PromQL cannot do in one function is done in several: it has no
-lower case, so that a PCI address goes through a replacement for each of the letters A to F.
+`job` and `instance` of the scrape target kept. PromQL has no lower case: a PCI address gets the letters a to f behind
+it, and each step puts one of them in the place of a capital.
 
 Two differences are left. PromQL cannot say why it left a sample out. And a PCI address of fewer digits than NVML
-prints, which no exporter has been seen to write, is no address here.
+prints, or of more than seven capitals, which no exporter has been seen to write, is not read here.
 """
 
 from __future__ import annotations
@@ -31,9 +31,16 @@ Operator = Literal["=", "!=", "=~", "!~"]
 
 # What NVML prints: eight digits of domain, of which four are kept unless more are needed (exporter/slot.py).
 _ADDRESS: Final = r"(?:PCI:)?0{0,4}([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([01][0-9a-fA-F])(?:\\.[0-7])?"
-# An address has at most 8 + 2 + 1 letters; 8, 4, 2 and 1 at a time replace every number of them up to 15.
-_AT_ONCE: Final = (8, 4, 2, 1)
-_FIRST_OF: Final = ";*([^;]*).*"
+# Four digits of domain, two of bus and one of device may be letters.
+_MOST_CAPITALS: Final = 7
+_ALPHABET: Final = ";abcdef"
+_CAPITAL: Final = "(.*)(?:{})".format(
+    "|".join(f"{letter.upper()}(.*)" + _ALPHABET.replace(letter, f"({letter})") for letter in _ALPHABET[1:])
+)
+# Of the groups, the odd ones hold the small letter and the even ones what follows the capital.
+_SMALL: Final = (
+    "$1" + "".join(f"${{{n}}}" for n in range(3, 14, 2)) + "".join(f"${{{n}}}" for n in range(2, 14, 2)) + _ALPHABET
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +87,7 @@ def expression(family: Family, matchers: Sequence[Matcher] = ()) -> str:
         if matcher.label in IDENTITY and matcher.op != "=":
             raise ValueError(f"{matcher.label}{matcher.op} cannot be asked of other exporters; use = or join on it")
     # An empty label is a missing one, as on the vector of one element without labels.
-    text = f"{_lower_case(f'({text})', 'slot')} unless on (uuid) vector(1)"
+    text = f"{_lower_case(f'({text})')} unless on (uuid) vector(1)"
     for matcher in matchers:
         if matcher.label in IDENTITY:
             text = f"({text}) and on ({matcher.label}) {_one(matcher)}"
@@ -157,6 +164,8 @@ def _workload(row: WorkloadRow, dialect: Dialect, matchers: Sequence[Matcher]) -
         found.append(f"({selector} unless on ({', '.join((*TARGET, name))}) up)")
     value = f"({' or '.join(found)})"
     for label, names in row.labels.items():
+        for name in names:
+            value = _replace(value, name, "", name, _missing())
         value = _first_of(value, label, names)
     told = (*TARGET, *NODE_LABELS, *dialect.uuid, dialect.index, dialect.slot, *row.labels)
     text = _replace(f"group by ({', '.join(told)}) ({value})", "kind", row.kind, "", "")
@@ -221,14 +230,15 @@ def _with_slot(value: str, dialect: Dialect) -> str:
 
 
 def _identity(value: str, dialect: Dialect) -> str:
-    """Gives a value with `node`, `uuid` and `slot` made of what the dialect says."""
+    """Gives a value with `node`, `uuid` and `slot` made of what the dialect says; `slot` has the alphabet behind it."""
     if dialect.index:
-        value = _replace(value, dialect.index, NO_UUID + "$1", dialect.index, "(.+)")
-    value = _first_of(value, "uuid", (*dialect.uuid, *([dialect.index] if dialect.index else [])))
+        value = _first_of(value, "uuid", dialect.uuid, (NO_UUID, dialect.index))
+    else:
+        value = _first_of(value, "uuid", dialect.uuid)
     if dialect.uuid_prefix:
         value = _replace(value, "uuid", dialect.uuid_prefix + "$1", "uuid", f"(?:{dialect.uuid_prefix})?(.+)")
     value = _first_of(value, "node", NODE_LABELS)
-    return _replace(value, "slot", "$1:$2:$3", dialect.slot, _ADDRESS)
+    return _replace(value, "slot", "$1:$2:$3" + _ALPHABET, dialect.slot, _ADDRESS)
 
 
 def _one(matcher: Matcher) -> str:
@@ -236,21 +246,33 @@ def _one(matcher: Matcher) -> str:
     return _replace("vector(1)", matcher.label, matcher.value.replace("$", "$$"), "", "")
 
 
-def _lower_case(value: str, label: str) -> str:
-    for letter in "ABCDEF":
-        for count in _AT_ONCE:
-            there = letter.join(["(.*)"] * (count + 1))
-            instead = letter.lower().join(f"${{{n}}}" for n in range(1, count + 2))
-            value = _replace(value, label, instead, label, there)
-    return value
+def _lower_case(value: str) -> str:
+    """Gives a value whose `slot` has no capitals, and no alphabet behind it any more."""
+    for _ in range(_MOST_CAPITALS):
+        value = _replace(value, "slot", _SMALL, "slot", _CAPITAL)
+    return _replace(value, "slot", "$1", "slot", f"(.*){_ALPHABET}")
 
 
-def _first_of(value: str, label: str, sources: Sequence[str]) -> str:
-    """Gives a value whose label is the first of several that is not empty."""
-    if len(sources) == 1:
+def _first_of(value: str, label: str, sources: Sequence[str], last: tuple[str, str] | None = None) -> str:
+    """Gives a value whose label is the first of several that is not empty.
+
+    Args:
+        value: PromQL.
+        label: the label to make.
+        sources: where to look, in order.
+        last: a prefix and the label that it stands before, when all of them are empty.
+    """
+    if last is None and len(sources) == 1:
         return value if sources[0] == label else _replace(value, label, "$1", sources[0], "(.*)")
-    joined = f'label_join({value}, "{label}", ";", {", ".join(_quoted(source) for source in sources)})'
-    return _replace(joined, label, "$1", label, _FIRST_OF)
+    prefix = last[0] if last else ""
+    names = ", ".join(_quoted(source) for source in (*sources, *last[1:])) if last else ", ".join(map(_quoted, sources))
+    joined = f'label_join({value}, "{label}", "{";" + prefix}", {names})'
+    between = ";" + prefix
+    ways = [between * n + "([^;]+)" + (";.*" if last or n + 1 < len(sources) else "") for n in range(len(sources))]
+    if last:
+        ways.append(between * (len(sources) - 1) + f";({prefix}.+)")
+    found = "".join(f"${{{n}}}" for n in range(1, len(ways) + 1))
+    return _replace(joined, label, found, label, f"(?:{'|'.join(ways)}|[;:a-z]*)")
 
 
 def _replace(value: str, label: str, template: str, source: str, pattern: str) -> str:

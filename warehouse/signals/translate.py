@@ -211,7 +211,7 @@ def _read(raw: Raw, position: int, rank: int, row: Row, dialect: Dialect, state:
     if isinstance(row, Refused):
         raise Refuse(row.reason, row.why)
     for label in dialect.aside:
-        if text(raw, label):
+        if raw.labels.get(label):
             raise Refuse("other_level", f"about one {label}, not about the GPU")
     if isinstance(row, EventGauge):
         _read_event(raw, row, dialect, state)
@@ -233,8 +233,10 @@ def _read(raw: Raw, position: int, rank: int, row: Row, dialect: Dialect, state:
 
 def _reading(raw: Raw, row: Alias, dialect: Dialect, state: _Page) -> tuple[Family, tuple[str, ...], float]:
     family, labels = row.family, copied(raw, row.labels)
-    instance = text(raw, dialect.instance) if row.per_instance else ""
+    instance = raw.labels.get(dialect.instance, "") if row.per_instance else ""
     if instance:
+        if not text(raw, dialect.instance):
+            raise Refuse("bad_label", f"label {dialect.instance} is {instance}")
         if row.mig is None:
             raise Refuse("other_level", "a fact of one MIG instance, for which there is no family of ours")
         family, labels = row.mig, (instance, *labels)

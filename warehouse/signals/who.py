@@ -53,11 +53,11 @@ def who(raw: Raw, dialect: Dialect, slots: Mapping[str, str], node: str) -> Gpu:
         return Gpu(node, raw.labels.get("uuid", ""), raw.labels.get("slot", ""))
     uuid = uuid_of(raw, dialect)
     if not uuid:
-        index = text(raw, dialect.index)
+        index = raw.labels.get(dialect.index, "")
         if not index:
             raise Refuse("no_gpu", "no label says which GPU this is about")
         uuid = NO_UUID + index
-    address = text(raw, dialect.slot) or slots.get(uuid, "")
+    address = raw.labels.get(dialect.slot, "") or slots.get(uuid, "")
     try:
         return Gpu(node, uuid, normalise_slot(address) if address else "")
     except ValueError:
@@ -72,7 +72,7 @@ def node_of(raw: Raw, node: str) -> str:
 def uuid_of(raw: Raw, dialect: Dialect) -> str:
     """Gives the UUID as NVML spells it, "" where the sample has none."""
     for label in dialect.uuid:
-        found = text(raw, label)
+        found = raw.labels.get(label, "")
         if found and found != dialect.uuid_unknown:
             return prefixed(found, dialect.uuid_prefix)
     return ""

@@ -6,7 +6,7 @@ from typing import Final
 
 CLOCK_REASONS: Final = (
     "idle",
-    "app_clocks",
+    "application_clocks",
     "sw_power_cap",
     "hw_slowdown",
     "sync_boost",
@@ -17,7 +17,6 @@ CLOCK_REASONS: Final = (
 )
 """Values of `reason` by bit of the driver's mask (nvml.h, nvmlClocksEventReasons: 0x1 to 0x100)."""
 
-(IDLE, APP_CLOCKS, SW_POWER_CAP, HW_SLOWDOWN, SYNC_BOOST, SW_THERMAL, HW_THERMAL, POWER_BRAKE, DISPLAY) = CLOCK_REASONS
-
-THERMAL: Final = "thermal"
-"""Value of `reason` where a source does not tell software from hardware."""
+IDLE, APPLICATION_CLOCKS, SW_POWER_CAP, HW_SLOWDOWN, SYNC_BOOST, SW_THERMAL, HW_THERMAL, POWER_BRAKE, DISPLAY = (
+    CLOCK_REASONS
+)

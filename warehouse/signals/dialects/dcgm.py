@@ -84,6 +84,7 @@ _LINKS: tuple[Row, ...] = (
     Alias("DCGM_FI_DEV_PCIE_LINK_WIDTH", m.GPU_PCIE_LINK, ("width",)),
     Alias("DCGM_FI_DEV_PCIE_MAX_LINK_GEN", m.GPU_PCIE_LINK, ("gen_max",)),
     Alias("DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH", m.GPU_PCIE_LINK, ("width_max",)),
+    # Our exporter adds the two kinds of CRC errors; a site may have only one of them here, so they stay apart.
     *(
         row
         for kind in ("CRC_FLIT", "CRC_DATA", "REPLAY", "RECOVERY")
@@ -144,10 +145,11 @@ _POWER_AND_CLOCKS: tuple[Row, ...] = (
             ("CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN_NS", words.SW_THERMAL),
             ("CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN_NS", words.HW_THERMAL),
             ("CLOCKS_EVENT_REASON_HW_POWER_BRAKE_SLOWDOWN_NS", words.POWER_BRAKE),
-            # The same driver fields as the two of that meaning above (nvml.h, field ids 74 and 76).
+            # The driver's own counters before the five above: field ids 74 and 76 of nvml.h are the same under both
+            # names, and 75 stands for the software slowdown, as in exporter/nvml/sources/clocks.py.
             ("POWER_VIOLATION", words.SW_POWER_CAP),
             ("SYNC_BOOST_VIOLATION", words.SYNC_BOOST),
-            ("THERMAL_VIOLATION", words.THERMAL),
+            ("THERMAL_VIOLATION", words.SW_THERMAL),
         )
     ),
 )

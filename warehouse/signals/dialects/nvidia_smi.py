@@ -27,7 +27,7 @@ _GI = From("gpu_instance_id", needed=True)
 _STATES = ("used", "free", "reserved", "total")
 _REASONS = {
     "gpu_idle": words.IDLE,
-    "applications_clocks_setting": words.APP_CLOCKS,
+    "applications_clocks_setting": words.APPLICATION_CLOCKS,
     "sw_power_cap": words.SW_POWER_CAP,
     "hw_slowdown": words.HW_SLOWDOWN,
     "sync_boost": words.SYNC_BOOST,
@@ -81,7 +81,7 @@ _POWER_AND_CLOCKS: tuple[Row, ...] = (
     *(
         _row(f"clocks_event_reasons_counters_{name}_seconds", m.GPU_CLOCK_EVENT_SECONDS, word)
         for name, word in _REASONS.items()
-        if word not in (words.IDLE, words.APP_CLOCKS, words.HW_SLOWDOWN)
+        if word not in (words.IDLE, words.APPLICATION_CLOCKS, words.HW_SLOWDOWN)
     ),
 )
 
