@@ -19,8 +19,18 @@ from exporter.family import Family, Span
 from exporter.metrics import GPU_WORKLOAD_INFO
 from exporter.screen import BLANKS
 from warehouse.signals import OURS, load_dialects
-from warehouse.signals.alias import MASK_BITS, MISSING_TEXTS, NO_UUID, NODE_LABELS, Alias, Dialect, From, Mask
-from warehouse.signals.alias import Workload as WorkloadRow
+from warehouse.signals.alias import (
+    MASK_BITS,
+    MISSING_TEXTS,
+    NO_UUID,
+    NODE_LABELS,
+    Alias,
+    Dialect,
+    From,
+    Mask,
+    Row,
+    Workload,
+)
 from warehouse.signals.translate import MOST_PERCENT, TOO_LARGE
 
 TARGET = ("job", "instance")
@@ -108,7 +118,7 @@ def _dialect(dialect: Dialect, family: Family, matchers: Sequence[Matcher]) -> s
     return f"max by ({', '.join((*TARGET, *IDENTITY, *family.labels[2:]))}) ({_identity(text, dialect)})"
 
 
-def _row(row: object, dialect: Dialect, family: Family, matchers: Sequence[Matcher]) -> Iterable[str]:
+def _row(row: Row, dialect: Dialect, family: Family, matchers: Sequence[Matcher]) -> Iterable[str]:
     if isinstance(row, Mask) and row.family is family:
         yield from _mask(row, dialect, matchers)
     elif isinstance(row, Alias) and family in (row.family, row.mig):
@@ -147,7 +157,7 @@ def _mask(row: Mask, dialect: Dialect, matchers: Sequence[Matcher]) -> Iterable[
         yield _labelled(value, row.family, (word,))
 
 
-def _workload(row: WorkloadRow, dialect: Dialect, matchers: Sequence[Matcher]) -> Iterable[str]:
+def _workload(row: Workload, dialect: Dialect, matchers: Sequence[Matcher]) -> Iterable[str]:
     """Gives the workloads that labels of any series of the dialect name, whatever its value."""
     constants = {label: "" for label in GPU_WORKLOAD_INFO.labels[3:] if label not in row.labels} | {"kind": row.kind}
     if not all(matcher.allows(constants[matcher.label]) for matcher in matchers if matcher.label in constants):
@@ -265,7 +275,7 @@ def _first_of(value: str, label: str, sources: Sequence[str], last: tuple[str, s
     if last is None and len(sources) == 1:
         return value if sources[0] == label else _replace(value, label, "$1", sources[0], "(.*)")
     prefix = last[0] if last else ""
-    names = ", ".join(_quoted(source) for source in (*sources, *last[1:])) if last else ", ".join(map(_quoted, sources))
+    names = ", ".join(map(_quoted, (*sources, last[1]) if last else sources))
     joined = f'label_join({value}, "{label}", "{";" + prefix}", {names})'
     between = ";" + prefix
     ways = [between * n + "([^;]+)" + (";.*" if last or n + 1 < len(sources) else "") for n in range(len(sources))]
