@@ -9,7 +9,7 @@ import ctypes
 import mmap
 from pathlib import Path
 
-MAX_GPUS = 16
+MAX_GPUS = 64
 FUNCTIONS = (
     "handle",
     "index",
@@ -197,7 +197,7 @@ class FakeDriver:
 
     def _make_healthy(self, index: int) -> None:
         gpu = self.gpu(index)
-        gpu.utilization_percent = 90 + index
+        gpu.utilization_percent = 90 + index % 10
         gpu.power_mw = 600_000 + 1000 * index
         gpu.temperature_c = 55 + index
         gpu.set_field(MEMORY_TEMPERATURE, 65 + index, kind=_UNSIGNED)
@@ -211,4 +211,4 @@ class FakeDriver:
         gpu.name = b"NVIDIA H100 80GB HBM3"
         gpu.serial = f"165{index:010d}".encode()
         gpu.vbios = b"96.00.74.00.01"
-        gpu.bus_id = f"00000000:{0x19 + 14 * index:02X}:00.0".encode()
+        gpu.bus_id = f"{index // 16:08X}:{0x19 + 14 * (index % 16):02X}:00.0".encode()
