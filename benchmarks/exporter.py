@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import socket
 import statistics
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.http import free_port, scrape
 from benchmarks.page import table, write_block
 from benchmarks.processes import Size, cpu_s, family, size
 from tests.exporter.fake_nvml.script import FakeDriver
@@ -33,9 +33,11 @@ BLOCKS = 10  # the two take turns, so that a noisy neighbour meets both
 NVLINKS = 18  # of an H100 (nvidia-smi nvlink)
 
 PLAIN = ""
-# What Prometheus 3 sends (scrape/scrape.go), without the binary format that neither exporter writes.
+# As Prometheus 3 writes it (scrape/scrape.go, acceptHeader), with its default formats.
 PROMETHEUS = (
-    "Accept: application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2\r\n"
+    "Accept: application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
+    "application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,"
+    "text/plain;version=0.0.4;q=0.3,*/*;q=0.2\r\n"
     "Accept-Encoding: gzip\r\n"
 )
 
@@ -122,7 +124,7 @@ def serving(folder: Path, name: str, command: Sequence[str], gpus: int) -> Itera
     driver = FakeDriver(folder / f"{name}-{gpus}.state", gpus)
     for index in range(gpus):
         _busy_links(driver, index)
-    port = _free_port()
+    port = free_port()
     env = environment(folder, driver.path) | {"PYTHONPATH": str(HERE.parent)}
     log = folder / f"{name}-{gpus}.log"
     with log.open("wb") as to:
@@ -196,22 +198,6 @@ def _scrape_in_turns(sides: Sequence[Side], count: int, headers: str) -> None:
         side.scrape_cpu_s[headers] = used_s[side.name] / count
 
 
-def scrape(port: int, headers: str = PLAIN) -> tuple[float, bytes]:
-    """One request on a connection of its own: seconds from connect to the last byte, and the body."""
-    request = f"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n{headers}Connection: close\r\n\r\n".encode()
-    began_s = time.perf_counter()
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-        connection.sendall(request)
-        parts = []
-        while part := connection.recv(1 << 20):
-            parts.append(part)
-    took_s = time.perf_counter() - began_s
-    head, _, body = b"".join(parts).partition(b"\r\n\r\n")
-    if b" 200 " not in head.split(b"\r\n", 1)[0]:
-        raise RuntimeError(f"port {port} answered {head[:80]!r}")
-    return took_s, body
-
-
 def _result(side: Side) -> Result:
     sent = {headers: len(scrape(side.port, headers)[1]) for headers in (PLAIN, PROMETHEUS)}
     return Result(side, side.sizes(), scrape(side.port)[1].decode(), sent)
@@ -236,12 +222,6 @@ def _busy_links(driver: FakeDriver, index: int) -> None:
     for link in range(NVLINKS):
         gpu.set_field(138, 10**9 + link, scope=link)
         gpu.set_field(139, 10**9 + link, scope=link)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _logs(folder: Path) -> str:
