@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import os
+import queue
 import signal
 import sys
 import threading
@@ -117,23 +119,33 @@ def _print_once(runner: Runner) -> None:
 
 def serve(server: Server, runner: Runner | None) -> None:
     """Serves until SIGTERM or SIGINT."""
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    if runner is not None:
-        signal.signal(signal.SIGUSR1, lambda *_: runner.release())
-        signal.signal(signal.SIGUSR2, lambda *_: runner.resume())
+    signals: queue.SimpleQueue[int] = queue.SimpleQueue()  # its put may interrupt itself, an Event's set may not
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, lambda number, _: signals.put(number))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
     thread.start()
     if runner is not None:
         runner.start()
     _log.info("listening on %s", server.address)
-    stop.wait()
+    while (came := _next_signal(signals)) in (signal.SIGUSR1, signal.SIGUSR2):
+        if runner is not None:
+            (runner.release if came == signal.SIGUSR1 else runner.resume)()
     _log.info("stopping")
     server.shutdown()
     server.server_close()
     if runner is not None:
         runner.stop()
+
+
+def _next_signal(signals: queue.SimpleQueue[int]) -> int:
+    """The next signal, a second late at worst.
+
+    A handler of Python runs when the main thread wakes. A signal that comes just before it goes to sleep does not wake
+    it: a wait without an end has been seen to sleep through SIGUSR1 on a busy machine.
+    """
+    while True:
+        with contextlib.suppress(queue.Empty):
+            return signals.get(timeout=1.0)
 
 
 def _run(argv: Sequence[str] | None) -> None:
