@@ -10,7 +10,7 @@ import pytest
 
 from exporter.child import Child
 from exporter.readings import Asking, NvmlSnapshot
-from tests.exporter import cycles
+from tests.exporter import many_cycles as cycles
 from tests.exporter.fake_nvml import script
 from tests.exporter.fake_nvml.script import FUNCTIONS, FakeDriver
 
@@ -20,7 +20,7 @@ from tests.exporter.fake_nvml.script import FUNCTIONS, FakeDriver
 def test_cycles_leave_no_object_behind(env: dict[str, str]) -> None:
     """Resident memory moves in steps of a megabyte and hides a small leak; the objects of the interpreter do not."""
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.exporter.cycles"], env=env, capture_output=True, text=True, check=True
+        [sys.executable, "-m", "tests.exporter.many_cycles"], env=env, capture_output=True, text=True, check=True
     )
     found = json.loads(ran.stdout)
     assert (found["asked"], found["down"]) == (cycles.CYCLES, cycles.CYCLES // 10)

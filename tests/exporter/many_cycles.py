@@ -1,4 +1,4 @@
-"""`python -m tests.exporter.cycles`: surveys of the GPUs in this process, and what they leave behind in it.
+"""`python -m tests.exporter.many_cycles`: surveys of the GPUs in this process, and what they leave behind in it.
 
 The clock is driven by hand, so that every cycle is 5 s after the last, as by default: 10,000 cycles are 14 hours.
 """
