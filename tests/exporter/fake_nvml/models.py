@@ -37,11 +37,11 @@ def make_h100(gpu: Gpu, index: int) -> None:
     gpu.name = b"NVIDIA H100 80GB HBM3"
     gpu.serial = f"165{index:010d}".encode()
     gpu.vbios = b"96.00.74.00.01"
-    gpu.bus_id = f"00000000:{0x19 + 14 * index:02X}:00.0".encode()
+    gpu.bus_id = f"{index // 16:08X}:{0x19 + 14 * (index % 16):02X}:00.0".encode()
     gpu.minor = index
     gpu.persistence = 1
     gpu.unknown_field_return = NOT_SUPPORTED
-    gpu.utilization_percent, gpu.memory_copy_percent = 90 + index, 40 + index
+    gpu.utilization_percent, gpu.memory_copy_percent = 90 + index % 10, 40 + index % 10
     gpu.total, gpu.reserved, gpu.used = 81559 * _MIB, 551 * _MIB, 60000 * _MIB
     gpu.free = gpu.total - gpu.reserved - gpu.used
     gpu.power_mw = 600_000 + 1000 * index

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.exporter.fake_nvml import models
 
-MAX_GPUS = 16
+MAX_GPUS = 64
 MAX_LINKS = 36  # NVML_NVLINK_MAX_LINKS
 ALL_LINKS = 0xFFFFFFFF
 FUNCTIONS = (
