@@ -23,7 +23,6 @@ from prometheus_client.registry import Collector
 from exporter import __version__
 from exporter.collector import Health, health_samples
 from exporter.collectors import discover
-from exporter.collectors.psi import RESOURCES, psi_samples
 from exporter.gpus import allocation_samples, count_samples, gpu_samples, place_gpus, worker_samples
 from exporter.metrics import NODE_INFO
 from exporter.page import render
@@ -31,7 +30,9 @@ from exporter.readings import NVML_SUCCESS, GpuReading, Identity, NvmlSnapshot, 
 from exporter.runner import exporter_sample
 from exporter.scenario import Scenario, read_scenario
 from exporter.server import App, Response, landing, text
+from exporter.simulated_board import UNAVAILABLE
 from exporter.simulated_gpu import DRIVER, GpuTimeline, gpu_values
+from exporter.simulated_node import NodeLoad, node_samples
 from exporter.xid_line import OFF_THE_BUS
 from exporter.xids import XidCounts, XidTimes
 
@@ -49,7 +50,7 @@ class _Node:
     job: str | None
     gpus: tuple[Identity, ...]
     timelines: tuple[GpuTimeline, ...]
-    stall_rate: float
+    load: NodeLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +99,17 @@ class Fleet:
                     serial=f"SIM{rng.randrange(10**10):010d}",
                     vbios="96.00.74.00.01",
                     driver=DRIVER,
-                    cuda="12.4",
+                    cuda="13.0",
                     mig_mode="disabled",
                     persistence="enabled",
+                    minor=index,
                 )
             )
             timelines.append(GpuTimeline(scenario, name, index, job is not None, rng))
         stall_rate = random.Random(f"{scenario.seed}/{name}").uniform(0.002, 0.01)
-        return _Node(name, job, tuple(gpus), tuple(timelines), stall_rate)
+        first = min((other for other, its in scenario.job_by_node.items() if its == job), default="")
+        load = NodeLoad(job, timelines, stall_rate, loads_hang=name == first)
+        return _Node(name, job, tuple(gpus), tuple(timelines), load)
 
     def samples(self, name: str, at_s: float) -> list[Sample] | None:
         """The page of a node.
@@ -154,8 +158,7 @@ class Fleet:
         yield from worker_samples(0.0, NVML_SUCCESS)
         facts = (node.name, self._uuid(node.name, "boot", boots), "6.8.0-simulated", DRIVER)
         yield Sample(NODE_INFO, facts, 1.0)
-        stalled = node.job is not None
-        yield from psi_samples(_stall_us(node.stall_rate if stalled else 1e-4, at_s - boot_s))
+        yield from node_samples(node.load, boot_s, at_s)
         readings = place_gpus(node.gpus, self._snapshot(node, at_s), None)
         visible = sum(reading.down is None for reading in readings)
         yield from count_samples(len(readings), visible)
@@ -170,7 +173,7 @@ class Fleet:
             if timeline.mode(at_s) == "gpu_lost":
                 gpus.append(GpuReading(identity, "lost"))
             else:
-                gpus.append(GpuReading(identity, None, gpu_values(timeline, at_s)))
+                gpus.append(GpuReading(identity, None, gpu_values(timeline, at_s), UNAVAILABLE))
         return NvmlSnapshot(NVML_SUCCESS, DRIVER, tuple(gpus))
 
     def _xids(self, node: _Node, boot_s: float, at_s: float) -> Iterator[Sample]:
@@ -188,17 +191,6 @@ class Fleet:
         for counts in sources:
             yield from counts.samples(node.gpus)
         yield from times.samples()
-
-
-def _stall_us(rate: float, up_s: float) -> dict[tuple[str, str], float]:
-    """Stall counters of a node that has been up for `up_s`; never falling: the slope is >= rate / 2."""
-    shape_s = up_s + 0.5 * 11.0 * math.sin(up_s / 11.0)
-    found: dict[tuple[str, str], float] = {}
-    for weight, resource in zip((0.5, 1.0, 0.05), RESOURCES, strict=True):
-        some_us = weight * rate * shape_s * 1e6
-        found[resource, "some"] = float(round(some_us))
-        found[resource, "full"] = 0.0 if resource == "cpu" else float(round(0.6 * some_us))
-    return found
 
 
 class _HostPage(Collector):

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from exporter.errors import DriverError, Reason
@@ -42,7 +43,11 @@ def _tell(pipe: Connection[Any, Any], number: int, slot: str) -> None:
 
 
 def serve_snapshots(
-    pipe: Connection[Any, Any], slow_interval_s: float, static_interval_s: float, slots: list[str] | None
+    pipe: Connection[Any, Any],
+    slow_interval_s: float,
+    static_interval_s: float,
+    slots: list[str] | None,
+    pci: Path | None,
 ) -> None:
     """Answers requests until the pipe closes or the driver as a whole fails; says before each GPU that it is next."""
     survey: Survey | None = None
@@ -54,7 +59,7 @@ def serve_snapshots(
             except DriverError as exc:
                 pipe.send((number, NvmlSnapshot(exc.code)))
                 return
-            survey = Survey(slow_interval_s, static_interval_s, time.monotonic, slots)
+            survey = Survey(slow_interval_s, static_interval_s, time.monotonic, slots, pci)
         snapshot = survey.cycle(partial(_tell, pipe, number))
         pipe.send((number, snapshot))
         if snapshot.code != NVML_SUCCESS:
@@ -150,12 +155,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--static-interval", type=float, default=600.0)
     parser.add_argument("--register-interval", type=float, default=30.0)
     parser.add_argument("--slot", action="append", help="touch this GPU only; may be given several times")
+    parser.add_argument("--skip-suspended", type=Path, help="PCI devices in sysfs; see Survey")
     options = parser.parse_args(argv)
     _die_with(options.parent)
     pipe: Connection[Any, Any] = Connection(options.fd)
     try:
         if options.mode == "snapshots":
-            serve_snapshots(pipe, options.slow_interval, options.static_interval, options.slot)
+            serve_snapshots(pipe, options.slow_interval, options.static_interval, options.slot, options.skip_suspended)
         else:
             serve_events(pipe, options.register_interval, options.slot)
     except (EOFError, BrokenPipeError, ConnectionResetError):

@@ -17,6 +17,11 @@ def _cuda_version() -> str:
     return f"{int(number) // 1000}.{int(number) % 1000 // 10}" if number else ""
 
 
+def _minor(handle: Any) -> int | None:
+    found = text(pynvml.nvmlDeviceGetMinorNumber, handle)
+    return int(found) if found else None
+
+
 def device_handle(key: int | str) -> Any:
     """Handle of the GPU with this index, or in this slot; raises `DriverError`.
 
@@ -55,4 +60,5 @@ def identify(handle: Any) -> Identity:
         cuda=_cuda_version(),
         mig_mode=switch(pynvml.nvmlDeviceGetMigMode, handle),
         persistence=switch(pynvml.nvmlDeviceGetPersistenceMode, handle),
+        minor=_minor(handle),
     )

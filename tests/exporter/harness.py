@@ -22,6 +22,10 @@ from tests.exporter.fake_nvml.script import FUNCTIONS, State
 HERE = Path(__file__).parent
 PROC = HERE / "data" / "proc"
 KMSG = HERE / "data" / "kmsg"
+SYS = HERE / "data" / "sys"
+CGROUP = HERE / "data" / "cgroup_v2"
+ROOTS = (f"--path.procfs={PROC}", f"--path.sysfs={SYS}", f"--path.cgroup={CGROUP}")
+"""A kernel that is always the same."""
 PREFIX = "gpuminutes_"
 FAST = ("--collector.nvml.interval=1", "--collector.nvml.slow-interval=1", "--collector.nvml.deadline=1")
 
