@@ -47,8 +47,8 @@ def test_names_are_unique() -> None:
 
 
 def test_every_family_can_appear_and_nothing_else_does(driver: FakeDriver, env: dict[str, str], tmp_path: Path) -> None:
-    """A healthy, an old and a lost GPU, a job and an XID in the kernel's log: the page then holds every family of
-    the contract but those that need two cycles, which are asserted where rates are."""
+    """A healthy, an old and a lost GPU, a job, and an XID in the kernel's log: the page then holds every family of the
+    contract but the rates, which need a running exporter and are asserted where rates are."""
     driver.state.gpus = 3
     keep = f"--path.inventory={tmp_path / 'inventory.json'}"
     run_exporter("--once", keep, env=env)
