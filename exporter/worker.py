@@ -38,19 +38,23 @@ def _die_with(parent_pid: int) -> None:
 def serve_snapshots(pipe: Connection[Any, Any], slow_interval_s: float, static_interval_s: float) -> None:
     """Answers requests until the pipe closes or the driver as a whole fails."""
     survey: Survey | None = None
-    while True:
-        number = pipe.recv()
-        if survey is None:
-            try:
-                open_driver()
-            except DriverError as exc:
-                pipe.send((number, NvmlSnapshot(exc.code)))
+    try:
+        while True:
+            number = pipe.recv()
+            if survey is None:
+                try:
+                    open_driver()
+                except DriverError as exc:
+                    pipe.send((number, NvmlSnapshot(exc.code)))
+                    return
+                survey = Survey(slow_interval_s, static_interval_s, time.monotonic)
+            snapshot = survey.cycle()
+            pipe.send((number, snapshot))
+            if snapshot.code != NVML_SUCCESS:
                 return
-            survey = Survey(slow_interval_s, static_interval_s, time.monotonic)
-        snapshot = survey.cycle()
-        pipe.send((number, snapshot))
-        if snapshot.code != NVML_SUCCESS:
-            return
+    finally:
+        if survey is not None:
+            survey.close()
 
 
 class _Registrations:

@@ -11,6 +11,7 @@ from exporter.collector import Collector, NodeState
 from exporter.config import Settings, seconds
 from exporter.errors import CollectError, Reason
 from exporter.gpus import count_samples, gpu_samples, place_gpus, worker_samples
+from exporter.processes import PROCESS_MEMORY, settle
 from exporter.readings import NVML_NEVER_ANSWERED, NVML_SUCCESS, NvmlSnapshot, Sample
 
 INTERVAL = seconds("collector.nvml.interval", 5.0, "driver cycle", lowest=1.0)
@@ -48,8 +49,8 @@ class NvmlCollector(Collector):
     """
 
     name = "nvml"
-    reasons = ("blank", "driver", "out_of_range", "timeout", "worker")
-    options = (INTERVAL, DEADLINE, SLOW_INTERVAL, STATIC_INTERVAL, REPLACE_AFTER, RECYCLE_AFTER)
+    reasons = ("blank", "driver", "gone", "out_of_range", "suspect", "timeout", "worker")
+    options = (INTERVAL, DEADLINE, SLOW_INTERVAL, STATIC_INTERVAL, REPLACE_AFTER, RECYCLE_AFTER, PROCESS_MEMORY)
 
     def __init__(self, settings: Settings, node: NodeState) -> None:
         super().__init__(settings, node)
@@ -71,7 +72,7 @@ class NvmlCollector(Collector):
     def cycle(self) -> None:
         """Gets one snapshot; raises `CollectError` if the driver, or the process, did not give one."""
         try:
-            self._snapshot = snapshot = self._ask()
+            self._snapshot = snapshot = settle(self._ask(), self.settings)
         except CollectError:
             self._snapshot = None
             raise

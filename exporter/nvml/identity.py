@@ -27,6 +27,11 @@ def device_uuid(handle: Any) -> str:
     return str(call(pynvml.nvmlDeviceGetUUID, handle))
 
 
+def mig_mode(handle: Any) -> str:
+    """Whether the board is cut into MIG instances: "enabled", "disabled", or "" where it cannot be or does not say."""
+    return switch(pynvml.nvmlDeviceGetMigMode, handle)
+
+
 def identify(index: int, handle: Any) -> Identity:
     """Asks a GPU who it is; raises `DriverError` if it cannot say its UUID and PCI address."""
     bus_id = call(pynvml.nvmlDeviceGetPciInfo, handle).busId
@@ -43,6 +48,6 @@ def identify(index: int, handle: Any) -> Identity:
         vbios=text(pynvml.nvmlDeviceGetVbiosVersion, handle),
         driver=driver_version(),
         cuda=_cuda_version(),
-        mig_mode=switch(pynvml.nvmlDeviceGetMigMode, handle),
+        mig_mode=mig_mode(handle),
         persistence=switch(pynvml.nvmlDeviceGetPersistenceMode, handle),
     )

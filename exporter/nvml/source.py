@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol, runtime_checkable
 
 import pynvml
 
 from exporter.family import Family
 from exporter.nvml.call import call
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """Something that holds what the driver lent."""
+
+    def close(self) -> None:
+        """Gives it back; never raises."""
 
 
 @dataclass(slots=True)
@@ -19,12 +27,19 @@ class Gpu:
     Attributes:
         handle: NVML handle.
         now_s: monotonic seconds of this cycle.
-        memory: what sources keep from one cycle to the next, by a name of their own; emptied when the GPU is gone.
+        memory: what sources keep from one cycle to the next, by a name of their own; forgotten when the GPU is gone.
     """
 
     handle: Any
     now_s: float = 0.0
     memory: dict[str, Any] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Empties `memory`, and closes what can be closed."""
+        for kept in self.memory.values():
+            if isinstance(kept, Closable):
+                kept.close()
+        self.memory.clear()
 
 
 class Refused(int):

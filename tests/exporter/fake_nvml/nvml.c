@@ -48,8 +48,16 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, device *to) {
     if (!code) *to = &state->gpu[index];
     return code;
 }
-int nvmlDeviceGetUUID(device g, char *to, unsigned n) { return copy_text(g, F_UUID, g->uuid, to, n); }
-int nvmlDeviceGetName(device g, char *to, unsigned n) { return copy_text(g, F_NAME, g->name, to, n); }
+int nvmlDeviceGetUUID(device g, char *to, unsigned n) {
+    device board;
+    const struct mig_instance *m = mig_of(g, &board);
+    return m ? copy_text(board, F_MIG_FACTS, m->uuid, to, n) : copy_text(g, F_UUID, g->uuid, to, n);
+}
+int nvmlDeviceGetName(device g, char *to, unsigned n) {
+    device board;
+    const struct mig_instance *m = mig_of(g, &board);
+    return m ? copy_text(board, F_MIG_FACTS, m->name, to, n) : copy_text(g, F_NAME, g->name, to, n);
+}
 int nvmlDeviceGetSerial(device g, char *to, unsigned n) { return copy_text(g, F_SERIAL, g->serial, to, n); }
 int nvmlDeviceGetVbiosVersion(device g, char *to, unsigned n) {
     return copy_text(g, F_VBIOS, g->vbios, to, n);

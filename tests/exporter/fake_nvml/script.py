@@ -9,6 +9,8 @@ import ctypes
 import mmap
 from pathlib import Path
 
+from tests.exporter.fake_nvml import activity
+
 MAX_GPUS = 16
 FUNCTIONS = (
     "handle",
@@ -34,6 +36,7 @@ FUNCTIONS = (
     "register_events",
     "field_values",
     # Further sections append the names of their functions here: *NAMES from a file of their own.
+    *activity.NAMES,
 )
 """Every function that may be scripted on one GPU: what it returns, whether it hangs, how often it was called."""
 READINGS = FUNCTIONS[FUNCTIONS.index("utilization") : FUNCTIONS.index("register_events")]
@@ -100,6 +103,7 @@ class Gpu(ctypes.Structure):
         ("fields_used", ctypes.c_uint32),
         ("fields", Field * _FIELDS_MAX),
         # Further sections stand here: a structure from a file of its own each.
+        ("activity", activity.Activity),
     )
 
     def returns_for(self, function: str, code: int) -> None:
@@ -110,6 +114,10 @@ class Gpu(ctypes.Structure):
         """Makes one function sleep on this GPU until it is switched off."""
         self.hangs[FUNCTIONS.index(function)] = int(on)
 
+    def calls_of(self, function: str) -> int:
+        """How often one function was called on this GPU."""
+        return int(self.calls[FUNCTIONS.index(function)])
+
     def set_field(self, number: int, value: int, scope: int = 0, kind: int = _UNSIGNED_LONG_LONG) -> None:
         """Gives a field of `nvmlDeviceGetFieldValues` a value."""
         field = self._field(number, scope)
@@ -118,6 +126,14 @@ class Gpu(ctypes.Structure):
     def refuse_field(self, number: int, code: int, scope: int = 0) -> None:
         """Makes one field return a code, while the batch says success; a field never set says not supported."""
         self._field(number, scope).ret = code
+
+    def cut(self, *profiles: str, first_gi: int = 3) -> None:
+        """Cuts the board into MIG instances of these profiles; its utilization is then refused."""
+        self.mig_mode = 1
+        self.returns_for("utilization", NOT_SUPPORTED)
+        for at, profile in enumerate(profiles):
+            name = f"{bytes(self.name).decode()} MIG {profile}"
+            self.activity.make_instance(at, first_gi + at, f"MIG-{bytes(self.uuid).decode()[4:]}-{at}", name)
 
     def _field(self, number: int, scope: int) -> Field:
         for at in range(self.fields_used):
@@ -151,6 +167,8 @@ class State(ctypes.Structure):
         ("init_aborts", ctypes.c_uint32),
         ("events", Event * _EVENTS),
         ("driver", ctypes.c_char * 80),
+        ("gpm_allocated", ctypes.c_uint32),
+        ("gpm_freed", ctypes.c_uint32),
         ("gpu", Gpu * MAX_GPUS),
     )
 
@@ -210,4 +228,5 @@ class FakeDriver:
         gpu.name = b"NVIDIA H100 80GB HBM3"
         gpu.serial = f"165{index:010d}".encode()
         gpu.vbios = b"96.00.74.00.01"
+        gpu.activity.make_healthy()
         gpu.bus_id = f"00000000:{0x19 + 14 * index:02X}:00.0".encode()
