@@ -105,7 +105,7 @@ class Fleet:
                     serial=f"SIM{rng.randrange(10**10):010d}",
                     vbios="96.00.74.00.01",
                     driver=DRIVER,
-                    cuda="12.4",
+                    cuda="13.0",
                     mig_mode="disabled",
                     persistence="enabled",
                 )

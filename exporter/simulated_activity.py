@@ -17,25 +17,23 @@ from exporter.simulated_gpu import GpuTimeline, Mode
 
 @dataclass(frozen=True, slots=True)
 class _Shares:
-    """Means of a mode, and by how much of it each swings: ratios, and bytes per second over PCIe."""
+    """Means of a mode, and by how much of it each swings."""
 
     engine: float
     sm: float
     occupancy: float
     tensor: float
     dram: float
-    pcie_tx: float
-    pcie_rx: float
     swing: float
 
 
-_TRAINING: Final = _Shares(0.98, 0.90, 0.36, 0.58, 0.46, 1.6e9, 2.4e9, 0.08)
+_TRAINING: Final = _Shares(0.98, 0.90, 0.36, 0.58, 0.46, 0.08)
 _SHARES: Final[dict[Mode, _Shares]] = {
     "job": _TRAINING,
     "thermal": _TRAINING,
     "power_cap": _TRAINING,
-    "hang": _Shares(1.0, 0.97, 0.09, 0.0, 0.002, 2e4, 3e4, 0.02),
-    "idle": _Shares(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+    "hang": _Shares(1.0, 0.97, 0.09, 0.0, 0.002, 0.02),
+    "idle": _Shares(0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
 }
 
 
@@ -51,10 +49,7 @@ def activity_values(timeline: GpuTimeline, at_s: float) -> tuple[Value, ...]:
         (m.GPU_DRAM_ACTIVE, shares.dram),
         (m.GPU_ENGINE_ACTIVE, shares.engine),
     )
-    found = [Value(family.name, (), round(min(1.0, mean * swing), 4)) for family, mean in ratios]
-    traffic = (("tx", shares.pcie_tx), ("rx", shares.pcie_rx))
-    found += [Value(m.GPU_PCIE_BYTES.name, (way,), float(round(mean * swing))) for way, mean in traffic]
-    return tuple(found)
+    return tuple(Value(family.name, (), round(min(1.0, mean * swing), 4)) for family, mean in ratios)
 
 
 def running(timeline: GpuTimeline, index: int) -> tuple[Process, ...]:

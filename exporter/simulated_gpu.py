@@ -20,7 +20,7 @@ from exporter.scenario import FAULT_KINDS, FaultKind, Scenario
 
 Mode = FaultKind | Literal["job", "idle"]
 
-DRIVER: Final = "570.133.20"
+DRIVER: Final = "580.95.05"
 LIMIT_WATTS: Final = 700.0
 CAPPED_LIMIT_WATTS: Final = 400.0
 _MIB: Final = 2**20

@@ -53,14 +53,22 @@ class _Device:
     """A GPU that has been identified, with what need not be asked again at once.
 
     Attributes:
-        identity: as of the last static refresh.
         gpu: what sources are given; its handle stays valid for the life of the initialisation.
         kept: by source: permanent refusals, and the last slow outcomes.
     """
 
-    identity: Identity
     gpu: Gpu
     kept: dict[Hashable, _Outcome] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> Identity:
+        """As of the last static refresh."""
+        return self.gpu.identity
+
+    def ask_anew(self) -> None:
+        """Forgets what was kept so as not to be asked again."""
+        self.kept.clear()
+        self.gpu.refused.clear()
 
     def forget(self) -> None:
         """Nothing known from before holds: the GPU was reset, replaced, or cut anew."""
@@ -114,7 +122,7 @@ class Survey:
                 continue
             try:
                 handle = device_handle(index)
-                self._devices[index] = _Device(identify(index, handle), Gpu(handle))
+                self._devices[index] = _Device(Gpu(handle, identify(index, handle)))
             except DriverError as exc:
                 failed.append((index, reason_of(exc.code)))
         return tuple(failed)
@@ -153,8 +161,8 @@ class Survey:
             if changed:
                 device.forget()
             if changed or static:
-                device.identity = identify(known.index, device.gpu.handle)
-                device.kept.clear()
+                device.gpu.identity = identify(known.index, device.gpu.handle)
+                device.ask_anew()
         except DriverError as exc:
             raise _Gone(reason_of(exc.code)) from exc
 
@@ -227,7 +235,10 @@ def _ask(source: Source, gpu: Gpu, dropped: list[Reason]) -> _Outcome:
     outcome = _Outcome([], [])
     for into, raw in found:
         if isinstance(raw, Refused):
-            outcome.refusals.append((into, reason_of(raw)))
+            why = reason_of(raw)
+            if why in GPU_GONE:
+                raise _Gone(why)
+            outcome.refusals.append((into, why))
             continue
         value = into.value(raw)
         bad = screen(raw, value, into.family)

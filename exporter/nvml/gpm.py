@@ -40,10 +40,18 @@ def require(gpu: Gpu) -> None:
     Raises:
         DriverError: "not supported" before Hopper and with a driver that does not know the call.
     """
+    if _SUPPORTED in gpu.refused:
+        raise DriverError(gpu.refused[_SUPPORTED])
     if _SUPPORTED in gpu.memory:
         return
-    if not call(pynvml.nvmlGpmQueryDeviceSupport, gpu.handle).isSupportedDevice:
-        raise DriverError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+    try:
+        if not call(pynvml.nvmlGpmQueryDeviceSupport, gpu.handle).isSupportedDevice:
+            raise DriverError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+    except DriverError as exc:
+        code = Refused(exc.code)
+        if code.permanent:
+            gpu.refused[_SUPPORTED] = code
+        raise
     gpu.memory[_SUPPORTED] = True
 
 

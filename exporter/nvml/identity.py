@@ -17,6 +17,11 @@ def _cuda_version() -> str:
     return f"{int(number) // 1000}.{int(number) % 1000 // 10}" if number else ""
 
 
+def _minor(handle: Any) -> int | None:
+    found = text(pynvml.nvmlDeviceGetMinorNumber, handle)
+    return int(found) if found else None
+
+
 def device_handle(index: int) -> Any:
     """Handle of the GPU with this index; raises `DriverError`."""
     return call(pynvml.nvmlDeviceGetHandleByIndex, index)
@@ -50,4 +55,5 @@ def identify(index: int, handle: Any) -> Identity:
         cuda=_cuda_version(),
         mig_mode=mig_mode(handle),
         persistence=switch(pynvml.nvmlDeviceGetPersistenceMode, handle),
+        minor=_minor(handle),
     )

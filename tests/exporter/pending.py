@@ -14,31 +14,26 @@ PENDING = frozenset(
         "disk_io_busy_seconds_total",
         "disk_ios_in_progress",
         "job_pressure_stall_seconds_total",
-        "gpu_memory_copy_utilization_ratio",
+    }
+)
+
+TWO_CYCLES = frozenset(
+    {
+        "gpu_pcie_bytes_per_second",
         "gpu_sm_active_ratio",
         "gpu_sm_occupancy_ratio",
         "gpu_tensor_active_ratio",
         "gpu_dram_active_ratio",
         "gpu_engine_active_ratio",
-        "gpu_pcie_bytes_per_second",
-        "gpu_pcie_errors_total",
-        "gpu_pcie_link",
-        "gpu_nvlink_bytes_total",
-        "gpu_nvlink_errors_total",
-        "gpu_nvlinks",
-        "gpu_fabric_state",
-        "gpu_fabric_status",
-        "gpu_power_instant_watts",
-        "gpu_temperature_margin_celsius",
-        "gpu_clock_max_hertz",
-        "gpu_clock_event_active",
-        "gpu_clock_event_seconds_total",
-        "gpu_ecc_mode",
-        "gpu_sram_ecc_threshold_exceeded",
-        "gpu_row_remap_banks",
-        "gpu_retired_pages",
-        "gpu_retired_pages_pending",
-        "gpu_recovery_action",
+    }
+)
+"""Readings that need two cycles of the driver, so that a page printed once has none."""
+
+NOT_ON_H100 = frozenset({"gpu_retired_pages", "gpu_retired_pages_pending"})
+"""Readings that the healthy GPUs of the fake driver do not support."""
+
+ASSERTED_ELSEWHERE = frozenset(
+    {
         "gpu_processes",
         "gpu_process_memory_bytes",
         "mig_info",
@@ -49,3 +44,4 @@ PENDING = frozenset(
         "mig_engine_active_ratio",
     }
 )
+"""Readings that need a board cut into instances, a host whose processes are seen, or to be asked for."""

@@ -9,9 +9,11 @@ import ctypes
 import mmap
 from pathlib import Path
 
-from tests.exporter.fake_nvml import activity
+from tests.exporter.fake_nvml import activity, models
 
 MAX_GPUS = 16
+MAX_LINKS = 36  # NVML_NVLINK_MAX_LINKS
+ALL_LINKS = 0xFFFFFFFF
 FUNCTIONS = (
     "handle",
     "uuid",
@@ -21,6 +23,7 @@ FUNCTIONS = (
     "vbios",
     "mig",
     "persistence",
+    "minor",
     "utilization",
     "memory",
     "power",
@@ -33,15 +36,34 @@ FUNCTIONS = (
     "ecc_location",
     "remapped_rows",
     "replays",
+    "threshold",
+    "margin",
+    "max_clock",
+    "clock_events",
+    "throttle_reasons",
+    "ecc_mode",
+    "sram_status",
+    "banks",
+    "retired_pages",
+    "retired_pending",
+    "pcie_gen",
+    "pcie_width",
+    "pcie_gen_max",
+    "pcie_width_max",
+    "nvlink_state",
+    "fabric",
     "register_events",
     "field_values",
     # Further sections append the names of their functions here: *NAMES from a file of their own.
     *activity.NAMES,
 )
 """Every function that may be scripted on one GPU: what it returns, whether it hangs, how often it was called."""
-READINGS = FUNCTIONS[FUNCTIONS.index("utilization") : FUNCTIONS.index("register_events")]
-
-MEMORY_TEMPERATURE = 82  # field ids of nvml.h
+_NOT_ON_H100 = ("retired_pages", "retired_pending")
+READINGS = tuple(
+    name
+    for name in FUNCTIONS[FUNCTIONS.index("utilization") : FUNCTIONS.index("register_events")]
+    if name not in _NOT_ON_H100
+)
 
 NOT_SUPPORTED = 3
 NO_PERMISSION = 4
@@ -52,7 +74,7 @@ UNKNOWN = 999
 
 _EVENTS = 256
 _FUNCTIONS_MAX = 96
-_FIELDS_MAX = 192
+_FIELDS_MAX = 256
 _UNSIGNED, _UNSIGNED_LONG_LONG, _DOUBLE, _SIGNED = 1, 3, 0, 5  # nvmlValueType_t in nvml.h
 _MAGIC = 0x4C4D564E
 
@@ -100,6 +122,29 @@ class Gpu(ctypes.Structure):
         ("serial", ctypes.c_char * 32),
         ("vbios", ctypes.c_char * 32),
         ("bus_id", ctypes.c_char * 32),
+        ("minor", ctypes.c_uint32),
+        ("memory_copy_percent", ctypes.c_uint32),
+        ("mig_utilization", ctypes.c_uint32),  # 1 if utilization is answered under MIG, as it should not be
+        ("margin_c", ctypes.c_int32),
+        ("thresholds_c", ctypes.c_uint32 * 8),
+        ("sm_max_mhz", ctypes.c_uint32),
+        ("memory_max_mhz", ctypes.c_uint32),
+        ("clock_events", ctypes.c_uint64),
+        ("ecc_mode", ctypes.c_uint32 * 2),
+        ("sram_exceeded", ctypes.c_uint32),
+        ("banks", ctypes.c_uint32 * 5),
+        ("retired", ctypes.c_uint32 * 2),
+        ("retired_pending", ctypes.c_uint32),
+        ("pcie_gen", ctypes.c_uint32),
+        ("pcie_width", ctypes.c_uint32),
+        ("pcie_gen_max", ctypes.c_uint32),
+        ("pcie_width_max", ctypes.c_uint32),
+        ("links", ctypes.c_uint32),
+        ("link_active", ctypes.c_uint32 * MAX_LINKS),
+        ("fabric_state", ctypes.c_uint32),
+        ("fabric_status", ctypes.c_int32),
+        ("unknown_field_return", ctypes.c_int32),  # of every field that was never set
+        ("fields_asked", ctypes.c_uint32),
         ("fields_used", ctypes.c_uint32),
         ("fields", Field * _FIELDS_MAX),
         # Further sections stand here: a structure from a file of its own each.
@@ -113,10 +158,6 @@ class Gpu(ctypes.Structure):
     def hang(self, function: str, on: bool = True) -> None:
         """Makes one function sleep on this GPU until it is switched off."""
         self.hangs[FUNCTIONS.index(function)] = int(on)
-
-    def calls_of(self, function: str) -> int:
-        """How often one function was called on this GPU."""
-        return int(self.calls[FUNCTIONS.index(function)])
 
     def set_field(self, number: int, value: int, scope: int = 0, kind: int = _UNSIGNED_LONG_LONG) -> None:
         """Gives a field of `nvmlDeviceGetFieldValues` a value."""
@@ -145,10 +186,21 @@ class Gpu(ctypes.Structure):
         self.fields_used += 1
         return field  # type: ignore[no-any-return]
 
+    def calls_of(self, function: str) -> int:
+        """How often a function was called on this GPU."""
+        return int(self.calls[FUNCTIONS.index(function)])
+
     def ecc_off(self) -> None:
         """What a GPU with ECC switched off says."""
-        self.returns_for("ecc_total", NOT_SUPPORTED)
-        self.returns_for("ecc_location", NOT_SUPPORTED)
+        self.ecc_mode[:] = [0, 0]
+        for function in ("ecc_total", "ecc_location", "sram_status"):
+            self.returns_for(function, NOT_SUPPORTED)
+
+    def ecc_on(self) -> None:
+        """Undoes `ecc_off`."""
+        self.ecc_mode[:] = [1, 1]
+        for function in ("ecc_total", "ecc_location", "sram_status"):
+            self.returns_for(function, 0)
 
 
 class Event(ctypes.Structure):
@@ -189,10 +241,10 @@ class FakeDriver:
         self.state = State.from_buffer(self._map)
         self.state.magic = _MAGIC
         self.state.gpus = gpus
-        self.state.cuda = 12040
-        self.state.driver = b"570.133.20"
+        self.state.cuda = 13000
+        self.state.driver = b"580.95.05"
         for index in range(MAX_GPUS):
-            self._make_healthy(index)
+            models.make_h100(self.gpu(index), index)
 
     def gpu(self, index: int) -> Gpu:
         """One GPU, to be scripted."""
@@ -212,21 +264,14 @@ class FakeDriver:
             self.state.events[at].xid = xid
             self.state.event_head += 1
 
-    def _make_healthy(self, index: int) -> None:
-        gpu = self.gpu(index)
-        gpu.utilization_percent = 90 + index
-        gpu.power_mw = 600_000 + 1000 * index
-        gpu.temperature_c = 55 + index
-        gpu.set_field(MEMORY_TEMPERATURE, 65 + index, kind=_UNSIGNED)
-        gpu.sm_mhz, gpu.memory_mhz = 1980, 2619
-        gpu.limit_mw = gpu.default_limit_mw = 700_000
-        gpu.persistence = 1
-        gpu.energy_mj = 5_000_000_000 + index
-        gpu.total, gpu.reserved, gpu.used = 81559 << 20, 551 << 20, 60000 << 20
-        gpu.free = gpu.total - gpu.reserved - gpu.used
-        gpu.uuid = f"GPU-00000000-0000-4000-8000-{index:012d}".encode()
-        gpu.name = b"NVIDIA H100 80GB HBM3"
-        gpu.serial = f"165{index:010d}".encode()
-        gpu.vbios = b"96.00.74.00.01"
-        gpu.activity.make_healthy()
-        gpu.bus_id = f"00000000:{0x19 + 14 * index:02X}:00.0".encode()
+    def swap(self, one: int, other: int) -> None:
+        """Gives two GPUs each other's index, as a new enumeration of the bus may."""
+        kept = bytes(self.gpu(one))
+        ctypes.memmove(ctypes.addressof(self.gpu(one)), bytes(self.gpu(other)), len(kept))
+        ctypes.memmove(ctypes.addressof(self.gpu(other)), kept, len(kept))
+
+    def reload(self, version: bytes) -> None:
+        """What another load of the driver leaves: a version, and counters that begin anew."""
+        self.state.driver = version
+        for index in range(MAX_GPUS):
+            models.start_counters_anew(self.gpu(index))
