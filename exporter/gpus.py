@@ -40,13 +40,22 @@ def place_gpus(
 
 
 def gpu_samples(readings: Iterable[GpuReading]) -> Iterator[Sample]:
-    """Identity, up and reason of every GPU; readings and missing fields of those that answered."""
+    """Identity, up and reason of every GPU; readings and missing fields of those that answered.
+
+    A suspended GPU was not asked: it is neither up nor down, and that is said in place of `GPU_UP`.
+    """
     for reading in readings:
         gpu = reading.identity
         key = (gpu.uuid, gpu.slot)
-        yield Sample(m.GPU_UP, key, 1.0 if reading.down is None else 0.0)
+        asleep = reading.down == "suspended"
+        if asleep:
+            yield Sample(m.FIELD_UNAVAILABLE, (*key, m.GPU_UP.field, "suspended"), 1.0)
+        else:
+            yield Sample(m.GPU_UP, key, 1.0 if reading.down is None else 0.0)
         facts = (gpu.model, gpu.serial, gpu.vbios, gpu.driver, gpu.cuda, gpu.mig_mode, gpu.persistence)
         yield Sample(m.GPU_INFO, (*key, *facts, str(gpu.index)), 1.0)
+        if asleep:
+            continue
         if reading.down is not None:
             yield Sample(m.GPU_DOWN_REASON, (*key, reading.down), 1.0)
             continue

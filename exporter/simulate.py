@@ -39,6 +39,7 @@ from exporter.runner import exporter_sample
 from exporter.scenario import Scenario, read_scenario
 from exporter.server import App, Response, landing, text
 from exporter.simulated_activity import activity_values, running
+from exporter.simulated_board import UNAVAILABLE
 from exporter.simulated_gpu import DRIVER, GpuTimeline, gpu_values
 
 __all__ = ["Fleet", "FleetApp", "read_scenario"]
@@ -108,6 +109,7 @@ class Fleet:
                     cuda="13.0",
                     mig_mode="disabled",
                     persistence="enabled",
+                    minor=index,
                 )
             )
             timelines.append(GpuTimeline(scenario, name, index, job is not None, rng))
@@ -179,7 +181,7 @@ class Fleet:
             else:
                 values = (*gpu_values(timeline, at_s), *activity_values(timeline, at_s))
                 processes = running(timeline, identity.index)
-                gpus.append(GpuReading(identity, None, values, processes=processes))
+                gpus.append(GpuReading(identity, None, values, UNAVAILABLE, processes))
         return NvmlSnapshot(NVML_SUCCESS, DRIVER, tuple(gpus))
 
     def _xids(self, node: _Node, boot_s: float, at_s: float) -> XidCounts:

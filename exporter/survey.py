@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from exporter import metrics as m
 from exporter.errors import DriverError, Reason
@@ -83,12 +84,20 @@ class Survey:
         slow_interval_s: how often slow sources are asked.
         static_interval_s: how often identities and permanent refusals are asked again.
         clock: monotonic seconds.
+        pci: folder of the PCI devices in sysfs, to leave alone a GPU that is suspended; None to ask every GPU.
     """
 
-    def __init__(self, slow_interval_s: float, static_interval_s: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        slow_interval_s: float,
+        static_interval_s: float,
+        clock: Callable[[], float],
+        pci: Path | None = None,
+    ) -> None:
         self._slow_interval_s = slow_interval_s
         self._static_interval_s = static_interval_s
         self._clock = clock
+        self._pci = pci
         self._devices: dict[int, _Device] = {}
         self._slow_at_s = self._static_at_s = clock()
 
@@ -134,6 +143,8 @@ class Survey:
 
     def _read(self, device: _Device, slow: bool, static: bool, dropped: list[Reason]) -> GpuReading:
         device.gpu.now_s = self._clock()
+        if self._suspended(device.identity.slot):
+            return GpuReading(device.identity, "suspended")
         try:
             self._refresh(device, static)
             outcomes = [self._outcome(device, n, source, slow, dropped) for n, source in enumerate(SOURCES)]
@@ -150,6 +161,16 @@ class Survey:
             return GpuReading(device.identity, gone.reason)
         served = [*values, *(value for instance in instances for value in instance.values)]
         return GpuReading(device.identity, None, values, fold_refusals(refusals, served), processes, instances)
+
+    def _suspended(self, slot: str) -> bool:
+        """True if the kernel has put the GPU to sleep, from which any question would wake it."""
+        if self._pci is None:
+            return False
+        try:
+            status = (self._pci / f"{slot}.0" / "power" / "runtime_status").read_text(encoding="ascii")
+        except OSError:
+            return False  # a device without runtime power management
+        return status.strip() == "suspended"
 
     def _refresh(self, device: _Device, static: bool) -> None:
         """Proves that the GPU answers, and asks it anew who it is when due or when it has changed."""

@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from exporter.errors import DriverError
@@ -35,7 +36,9 @@ def _die_with(parent_pid: int) -> None:
         raise SystemExit(0)
 
 
-def serve_snapshots(pipe: Connection[Any, Any], slow_interval_s: float, static_interval_s: float) -> None:
+def serve_snapshots(
+    pipe: Connection[Any, Any], slow_interval_s: float, static_interval_s: float, pci: Path | None
+) -> None:
     """Answers requests until the pipe closes or the driver as a whole fails."""
     survey: Survey | None = None
     try:
@@ -47,7 +50,7 @@ def serve_snapshots(pipe: Connection[Any, Any], slow_interval_s: float, static_i
                 except DriverError as exc:
                     pipe.send((number, NvmlSnapshot(exc.code)))
                     return
-                survey = Survey(slow_interval_s, static_interval_s, time.monotonic)
+                survey = Survey(slow_interval_s, static_interval_s, time.monotonic, pci)
             snapshot = survey.cycle()
             pipe.send((number, snapshot))
             if snapshot.code != NVML_SUCCESS:
@@ -115,12 +118,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--parent", type=int, required=True)
     parser.add_argument("--slow-interval", type=float, default=30.0)
     parser.add_argument("--static-interval", type=float, default=600.0)
+    parser.add_argument("--skip-suspended", type=Path, help="PCI devices in sysfs; see Survey")
     options = parser.parse_args(argv)
     _die_with(options.parent)
     pipe: Connection[Any, Any] = Connection(options.fd)
     try:
         if options.mode == "snapshots":
-            serve_snapshots(pipe, options.slow_interval, options.static_interval)
+            serve_snapshots(pipe, options.slow_interval, options.static_interval, options.skip_suspended)
         else:
             serve_events(pipe)
     except (EOFError, BrokenPipeError, ConnectionResetError):

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from exporter.child import Child
 from exporter.collector import Collector, NodeState
-from exporter.config import Settings, seconds
+from exporter.config import SYSFS, Settings, seconds, switch
 from exporter.errors import CollectError, Reason
 from exporter.gpus import count_samples, gpu_samples, place_gpus, worker_samples
 from exporter.processes import PROCESS_MEMORY, settle
@@ -32,6 +32,11 @@ RECYCLE_AFTER = seconds(
     "age of a driver process that misses a GPU at which it is started anew",
     lowest=1.0,
 )
+SKIP_SUSPENDED = switch(
+    "collector.nvml.skip-suspended",
+    False,
+    "leave alone a GPU that the kernel has suspended, since a question would wake it; its state is then unknown",
+)
 _MAX_BACKOFF_S = 30.0
 _MAX_RECYCLE_S = 600.0
 _log = logging.getLogger(__name__)
@@ -50,7 +55,10 @@ class NvmlCollector(Collector):
 
     name = "nvml"
     reasons = ("blank", "driver", "gone", "out_of_range", "suspect", "timeout", "worker")
-    options = (INTERVAL, DEADLINE, SLOW_INTERVAL, STATIC_INTERVAL, REPLACE_AFTER, RECYCLE_AFTER, PROCESS_MEMORY)
+    options = (
+        *(INTERVAL, DEADLINE, SLOW_INTERVAL, STATIC_INTERVAL, REPLACE_AFTER, RECYCLE_AFTER, SKIP_SUSPENDED),
+        PROCESS_MEMORY,
+    )
 
     def __init__(self, settings: Settings, node: NodeState) -> None:
         super().__init__(settings, node)
@@ -146,10 +154,12 @@ class NvmlCollector(Collector):
             raise _TooEarlyError(reason, "waiting before the driver process is started again")
         if len(self._abandoned) > 1:
             raise _TooEarlyError("timeout", "two driver processes hang; no third is started")
-        options = (
+        options = [
             f"--slow-interval={self.settings[SLOW_INTERVAL]}",
             f"--static-interval={self.settings[STATIC_INTERVAL]}",
-        )
+        ]
+        if self.settings[SKIP_SUSPENDED]:
+            options.append(f"--skip-suspended={self.settings[SYSFS] / 'bus' / 'pci' / 'devices'}")
         self._child = Child("snapshots", options)
         self._child_started_s = now_s
         return self._child
@@ -171,7 +181,7 @@ class NvmlCollector(Collector):
 
         Ever more rarely, since an initialisation can take seconds in which nothing is read.
         """
-        if not snapshot.unidentified and all(gpu.down is None for gpu in snapshot.gpus):
+        if not snapshot.unidentified and all(gpu.down in (None, "suspended") for gpu in snapshot.gpus):
             self._recycle_after_s = self.settings[RECYCLE_AFTER]
         elif time.monotonic() - self._child_started_s >= self._recycle_after_s:
             self._recycle_after_s = min(_MAX_RECYCLE_S, self._recycle_after_s * 2)

@@ -47,7 +47,7 @@ def test_names_are_unique() -> None:
 
 def test_every_family_can_appear_and_nothing_else_does(driver: FakeDriver, env: dict[str, str], tmp_path: Path) -> None:
     """A cut, an old and a lost GPU, a process and a job: the page then holds every family of the contract but those
-    that need two cycles: rates and shares of time, and the time of the last XID; they are asserted where they belong."""
+    that need two cycles, and the time of the last XID; they are asserted where they belong."""
     driver.state.gpus = 3
     keep = f"--path.inventory={tmp_path / 'inventory.json'}"
     run_exporter("--once", keep, env=env)

@@ -75,7 +75,7 @@ UNKNOWN = 999
 _EVENTS = 256
 _FUNCTIONS_MAX = 96
 _FIELDS_MAX = 256
-_UNSIGNED, _UNSIGNED_LONG_LONG, _DOUBLE, _SIGNED = 1, 3, 0, 5  # nvmlValueType_t in nvml.h
+DOUBLE, UNSIGNED, UNSIGNED_LONG_LONG = 0, 1, 3  # nvmlValueType_t in nvml.h
 _MAGIC = 0x4C4D564E
 
 
@@ -159,10 +159,14 @@ class Gpu(ctypes.Structure):
         """Makes one function sleep on this GPU until it is switched off."""
         self.hangs[FUNCTIONS.index(function)] = int(on)
 
-    def set_field(self, number: int, value: int, scope: int = 0, kind: int = _UNSIGNED_LONG_LONG) -> None:
+    def set_field(self, number: int, value: int, scope: int = 0, kind: int = UNSIGNED_LONG_LONG) -> None:
         """Gives a field of `nvmlDeviceGetFieldValues` a value."""
         field = self._field(number, scope)
         field.type, field.bits, field.ret = kind, value, 0
+
+    def field_value(self, number: int, scope: int = 0) -> int:
+        """The value of a field, as it was set."""
+        return int(self._field(number, scope).bits)
 
     def refuse_field(self, number: int, code: int, scope: int = 0) -> None:
         """Makes one field return a code, while the batch says success; a field never set says not supported."""
