@@ -45,3 +45,11 @@ ASSERTED_ELSEWHERE = frozenset(
     }
 )
 """Readings that need a board cut into instances, a host whose processes are seen, or to be asked for."""
+
+REMEMBERED = frozenset(
+    {
+        *("gpu_up", "gpu_down_reason", "gpu_info", "gpu_xid_events_total", "gpu_xid_last_timestamp_seconds"),
+        *("gpu_allocated", "gpu_workload_info", "field_unavailable"),
+    }
+)
+"""What the exporter says of a GPU out of its own memory, whether the GPU answers or not."""

