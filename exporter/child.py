@@ -7,9 +7,12 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
 from typing import Any
 
 from exporter.errors import CollectError
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Child:
@@ -47,6 +50,14 @@ class Child:
     def alive(self) -> bool:
         """True until the process has ended."""
         return self._process.poll() is None
+
+    def resident_bytes(self) -> int:
+        """Resident memory now; 0 if the process has ended."""
+        try:
+            pages = Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1]
+        except (OSError, IndexError):
+            return 0
+        return int(pages) * _PAGE_BYTES
 
     def send(self, message: object) -> None:
         """Sends a request; raises `CollectError` if the process is gone."""

@@ -103,7 +103,7 @@ def make_runner(settings: Settings, available: Mapping[str, type[Collector]]) ->
     """The collectors of this node, not started yet."""
     node = NodeState(Inventory(settings[INVENTORY]))
     chosen = [make(settings, node) for name, make in available.items() if settings[enabled(name, make)]]
-    return Runner(chosen)
+    return Runner(chosen, node)
 
 
 def _print_once(runner: Runner) -> None:
@@ -120,6 +120,9 @@ def serve(server: Server, runner: Runner | None) -> None:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    if runner is not None:
+        signal.signal(signal.SIGUSR1, lambda *_: runner.release())
+        signal.signal(signal.SIGUSR2, lambda *_: runner.resume())
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
     thread.start()
     if runner is not None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from exporter import metrics as m
 from exporter.errors import Reason
 from exporter.metrics import Family
 from exporter.processes import process_samples
-from exporter.readings import NVML_SUCCESS, GpuReading, Identity, NvmlSnapshot, Sample, XidEvent
+from exporter.readings import NVML_SUCCESS, GpuReading, Identity, NvmlSnapshot, Sample
 
 
 def place_gpus(
-    inventory: Sequence[Identity], snapshot: NvmlSnapshot | None, no_answer: Reason | None
+    inventory: Sequence[Identity],
+    snapshot: NvmlSnapshot | None,
+    no_answer: Reason | None,
+    hung_slots: Collection[str] = (),
 ) -> tuple[GpuReading, ...]:
     """One reading per GPU of the inventory.
 
@@ -23,12 +26,14 @@ def place_gpus(
         inventory: GPUs the node should have, those of the snapshot included.
         snapshot: the last cycle, None if it did not end.
         no_answer: why there is no snapshot.
+        hung_slots: GPUs that were left out of the snapshot because a call on them hangs.
     """
     if snapshot is None:
         return tuple(GpuReading(identity, no_answer or "unknown") for identity in inventory)
     if snapshot.code != NVML_SUCCESS:
         return tuple(GpuReading(identity, "driver") for identity in inventory)
     asked = {reading.identity.uuid: reading for reading in snapshot.gpus}
+    asked |= {gpu.uuid: GpuReading(gpu, "timeout") for gpu in inventory if gpu.slot in hung_slots}
     unasked = [identity for identity in inventory if identity.uuid not in asked]
     reasons = {reason for _, reason in snapshot.unidentified}
     reason: Reason = "missing"
@@ -84,35 +89,6 @@ def worker_samples(stuck_s: float, code: int) -> Iterator[Sample]:
     yield Sample(m.NVML_WORKER_STUCK, (), 1.0 if stuck_s > 0 else 0.0)
     yield Sample(m.NVML_WORKER_STUCK_SECONDS, (), stuck_s)
     yield Sample(m.NVML_RETURN_CODE, (), float(code))
-
-
-class XidCounts:
-    """XIDs since the start, by GPU and number. No code is left out and nothing is ever cleared.
-
-    Args:
-        source: value of the `source` label, "nvml" or "kmsg".
-    """
-
-    def __init__(self, source: str) -> None:
-        self._source = source
-        self._seen: dict[tuple[str, str, int], tuple[int, float]] = {}
-
-    def add(self, event: XidEvent) -> None:
-        """Counts one event."""
-        key = (event.uuid, event.slot, event.xid)
-        count, _ = self._seen.get(key, (0, 0.0))
-        self._seen[key] = (count + 1, event.at_s)
-
-    def samples(self, gpus: Iterable[Identity]) -> Iterator[Sample]:
-        """Watched XIDs of `gpus`, at 0 if unseen, and every XID that was seen."""
-        rows: dict[tuple[str, str, int], tuple[int, float]] = {
-            (gpu.uuid, gpu.slot, xid): (0, 0.0) for gpu in gpus for xid in m.WATCHED_XIDS
-        }
-        rows.update(dict(self._seen))
-        for (uuid, slot, xid), (count, at_s) in rows.items():
-            yield Sample(m.GPU_XID_EVENTS, (uuid, slot, str(xid), self._source), float(count))
-            if count:
-                yield Sample(m.GPU_XID_LAST, (uuid, slot, str(xid)), at_s)
 
 
 def allocation_samples(

@@ -325,7 +325,12 @@ GPU_XID_EVENTS = _gpu(
     "Driver error events (XID) seen since the exporter started; sources overlap, so never sum over source.",
     *("xid", "source"),
 )
-GPU_XID_LAST = _gpu("xid_last_timestamp_seconds", "gauge", "Unix time of the last event of this XID.", "xid")
+GPU_XID_LAST = _gpu(
+    "xid_last_timestamp_seconds",
+    "gauge",
+    "Unix time of the last event of this XID, whichever source saw it; also of one from before the exporter started.",
+    "xid",
+)
 
 # --- one GPU: who uses it --------------------------------------------------------------------------------
 GPU_PROCESSES = _gpu("processes", "gauge", "Processes that compute on the GPU.", valid=(0.0, 1e6))

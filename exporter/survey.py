@@ -5,7 +5,7 @@ Runs in the driver process. A GPU that is gone never costs another GPU its readi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -84,6 +84,7 @@ class Survey:
         slow_interval_s: how often slow sources are asked.
         static_interval_s: how often identities and permanent refusals are asked again.
         clock: monotonic seconds.
+        slots: the only GPUs to touch, by PCI address; None for all that the driver counts.
         pci: folder of the PCI devices in sysfs, to leave alone a GPU that is suspended; None to ask every GPU.
     """
 
@@ -92,17 +93,22 @@ class Survey:
         slow_interval_s: float,
         static_interval_s: float,
         clock: Callable[[], float],
+        slots: Sequence[str] | None = None,
         pci: Path | None = None,
     ) -> None:
         self._slow_interval_s = slow_interval_s
         self._static_interval_s = static_interval_s
         self._clock = clock
+        self._slots = slots
         self._pci = pci
-        self._devices: dict[int, _Device] = {}
+        self._devices: dict[int | str, _Device] = {}
         self._slow_at_s = self._static_at_s = clock()
 
-    def cycle(self) -> NvmlSnapshot:
+    def cycle(self, tell: Callable[[str], None] = lambda slot: None) -> NvmlSnapshot:
         """Reads everything that is due.
+
+        Args:
+            tell: called with the slot of each GPU before it is asked, and with "" after the last.
 
         Returns:
             A snapshot; its code is not success when the driver as a whole does not answer, and then it holds
@@ -116,24 +122,32 @@ class Survey:
         if static:
             self._static_at_s = now_s
         try:
-            unidentified = self._find_devices(device_count())
+            unidentified = self._find_devices(tell)
         except DriverError as exc:
             return NvmlSnapshot(exc.code)
         dropped: list[Reason] = []
-        gpus = tuple(self._read(device, slow, static, dropped) for device in self._devices.values())
-        return NvmlSnapshot(NVML_SUCCESS, driver_version(), gpus, unidentified, tuple(dropped))
+        gpus: list[GpuReading] = []
+        for device in self._devices.values():
+            tell(device.identity.slot)
+            gpus.append(self._read(device, slow, static, dropped))
+        tell("")
+        return NvmlSnapshot(NVML_SUCCESS, driver_version(), tuple(gpus), unidentified, tuple(dropped))
 
-    def _find_devices(self, count: int) -> tuple[tuple[int, Reason], ...]:
-        """Identifies the indices not known yet; gives those that could not be asked."""
-        failed: list[tuple[int, Reason]] = []
-        for index in range(count):
-            if index in self._devices:
+    def _find_devices(self, tell: Callable[[str], None]) -> tuple[tuple[int | str, Reason], ...]:
+        """Identifies the GPUs not known yet; gives those that could not be asked."""
+        count = device_count()
+        wanted: Iterable[int | str] = range(count) if self._slots is None else self._slots
+        failed: list[tuple[int | str, Reason]] = []
+        for key in wanted:
+            if key in self._devices:
                 continue
+            if isinstance(key, str):
+                tell(key)
             try:
-                handle = device_handle(index)
-                self._devices[index] = _Device(Gpu(handle, identify(index, handle)))
+                handle = device_handle(key)
+                self._devices[key] = _Device(Gpu(handle, identify(handle)))
             except DriverError as exc:
-                failed.append((index, reason_of(exc.code)))
+                failed.append((key, reason_of(exc.code)))
         return tuple(failed)
 
     def close(self) -> None:
@@ -182,7 +196,7 @@ class Survey:
             if changed:
                 device.forget()
             if changed or static:
-                device.gpu.identity = identify(known.index, device.gpu.handle)
+                device.gpu.identity = identify(device.gpu.handle)
                 device.ask_anew()
         except DriverError as exc:
             raise _Gone(reason_of(exc.code)) from exc

@@ -22,9 +22,14 @@ def _minor(handle: Any) -> int | None:
     return int(found) if found else None
 
 
-def device_handle(index: int) -> Any:
-    """Handle of the GPU with this index; raises `DriverError`."""
-    return call(pynvml.nvmlDeviceGetHandleByIndex, index)
+def device_handle(key: int | str) -> Any:
+    """Handle of the GPU with this index, or in this slot; raises `DriverError`.
+
+    By slot, the driver initialises no other GPU (nvml.h, nvmlDeviceGetHandleByPciBusId).
+    """
+    if isinstance(key, str):
+        return call(pynvml.nvmlDeviceGetHandleByPciBusId, f"{key}.0".encode())
+    return call(pynvml.nvmlDeviceGetHandleByIndex, key)
 
 
 def device_uuid(handle: Any) -> str:
@@ -37,17 +42,22 @@ def mig_mode(handle: Any) -> str:
     return switch(pynvml.nvmlDeviceGetMigMode, handle)
 
 
-def identify(index: int, handle: Any) -> Identity:
-    """Asks a GPU who it is; raises `DriverError` if it cannot say its UUID and PCI address."""
+def device_slot(handle: Any) -> str:
+    """Slot of the GPU; raises `DriverError` if it cannot say its PCI address."""
     bus_id = call(pynvml.nvmlDeviceGetPciInfo, handle).busId
     try:
-        slot = normalise_slot(bus_id.decode("ascii") if isinstance(bus_id, bytes) else bus_id)
+        return normalise_slot(bus_id.decode("ascii") if isinstance(bus_id, bytes) else bus_id)
     except ValueError as exc:
         raise DriverError(pynvml.NVML_ERROR_UNKNOWN) from exc
+
+
+def identify(handle: Any) -> Identity:
+    """Asks a GPU who it is; raises `DriverError` if it cannot say its UUID, PCI address and index."""
+    slot = device_slot(handle)
     return Identity(
         uuid=device_uuid(handle),
         slot=slot,
-        index=index,
+        index=int(call(pynvml.nvmlDeviceGetIndex, handle)),
         model=text(pynvml.nvmlDeviceGetName, handle),
         serial=text(pynvml.nvmlDeviceGetSerial, handle),
         vbios=text(pynvml.nvmlDeviceGetVbiosVersion, handle),

@@ -2,20 +2,7 @@
 
 from __future__ import annotations
 
-PENDING = frozenset(
-    {
-        "node_blocked_tasks",
-        "node_blocked_task_oldest_seconds",
-        "nfs_op_seconds_total",
-        "nfs_ops_total",
-        "nfs_retrans_total",
-        "nfs_timeouts_total",
-        "disk_io_seconds_total",
-        "disk_io_busy_seconds_total",
-        "disk_ios_in_progress",
-        "job_pressure_stall_seconds_total",
-    }
-)
+PENDING: frozenset[str] = frozenset()
 
 TWO_CYCLES = frozenset(
     {

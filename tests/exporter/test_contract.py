@@ -15,7 +15,8 @@ from exporter.family import PREFIX, UNITS, Family
 from exporter.metrics import FAMILIES, GPU_INFO, GPU_WORKLOAD_INFO
 from tests.exporter.fake_nvml.models import make_v100
 from tests.exporter.fake_nvml.script import GPU_IS_LOST, FakeDriver
-from tests.exporter.harness import PROC, Page, run_exporter
+from tests.exporter.harness import ROOTS, Page, run_exporter
+from tests.exporter.kernel_log import KernelLog
 from tests.exporter.pending import ASSERTED_ELSEWHERE, PENDING, TWO_CYCLES
 
 _UNITS = {"", *UNITS}
@@ -46,8 +47,8 @@ def test_names_are_unique() -> None:
 
 
 def test_every_family_can_appear_and_nothing_else_does(driver: FakeDriver, env: dict[str, str], tmp_path: Path) -> None:
-    """A cut, an old and a lost GPU, a process and a job: the page then holds every family of the contract but those
-    that need two cycles, and the time of the last XID; they are asserted where they belong."""
+    """A cut, an old and a lost GPU, a process, a job and an XID in the kernel's log: the page then holds every family
+    of the contract but those that need two cycles, which are asserted where rates are."""
     driver.state.gpus = 3
     keep = f"--path.inventory={tmp_path / 'inventory.json'}"
     run_exporter("--once", keep, env=env)
@@ -58,13 +59,10 @@ def test_every_family_can_appear_and_nothing_else_does(driver: FakeDriver, env: 
     jobs = tmp_path / "jobs"
     jobs.mkdir()
     (jobs / "0").write_text("4711\n")
-    options = (
-        "--once",
-        keep,
-        f"--path.procfs={PROC}",
-        f"--collector.job.directory={jobs}",
-        "--collector.nvml.process-memory",
-    )
+    log = KernelLog(tmp_path / "kmsg")
+    log.say("NVRM: Xid (PCI:0000:19:00): 79, GPU has fallen off the bus.")
+    options = ["--once", keep, *ROOTS, f"--collector.job.directory={jobs}", f"--collector.kmsg.path={log.path}"]
+    options.append("--collector.nvml.process-memory")
     page = Page(run_exporter(*options, env=env).stdout)
     by_name = {family.name: family for family in FAMILIES}
     seen: set[str] = set()
@@ -83,7 +81,6 @@ def test_every_family_can_appear_and_nothing_else_does(driver: FakeDriver, env: 
                 assert sample.value in (0, 1)
         seen.add(name)
     later = TWO_CYCLES | {name for name in ASSERTED_ELSEWHERE if name.endswith("_active_ratio")}
-    later |= {"gpu_xid_last_timestamp_seconds"}
     assert set(by_name) - seen == {PREFIX + name for name in PENDING | later}
 
 
@@ -98,4 +95,4 @@ def test_the_contract_needs_the_standard_library_alone() -> None:
 
 
 def test_collectors_are_found_by_their_files() -> None:
-    assert list(discover()) == ["host", "job", "nvml", "psi", "xid"]
+    assert list(discover()) == ["disk", "host", "job", "kmsg", "nfs", "nvml", "proc", "psi", "xid"]

@@ -14,7 +14,7 @@ from exporter.collector import NodeState
 from exporter.collectors.nvml import NvmlCollector
 from exporter.config import Settings
 from exporter.inventory import Inventory
-from exporter.metrics import FAMILIES, WATCHED_XIDS
+from exporter.metrics import FAMILIES
 from tests.exporter.conftest import StartExporter
 from tests.exporter.fake_nvml import script
 from tests.exporter.fake_nvml.script import FakeDriver
@@ -41,6 +41,7 @@ def both_up(page: Page) -> bool:
     return list(page.find("gpu_up").values()) == [1.0, 1.0]
 
 
+@pytest.mark.pain(21, 30)
 @pytest.mark.parametrize(
     ("code", "reason"),
     [
@@ -92,6 +93,7 @@ def test_after_a_reset_nothing_known_from_before_holds(start: StartExporter, dri
     assert readings(page, driver.uuid(0)) == set(READINGS)
 
 
+@pytest.mark.pain(23)
 def test_a_snapshot_that_is_not_fresh_serves_no_readings(
     driver: FakeDriver, env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,6 +112,7 @@ def test_a_snapshot_that_is_not_fresh_serves_no_readings(
     assert {"gpu_up", "gpu_down_reason", "gpu_info", "gpus_expected"} <= stale
 
 
+@pytest.mark.pain(21, 26)
 def test_a_lost_gpu_survives_a_restart_and_a_shorter_count(
     start: StartExporter, driver: FakeDriver, tmp_path: Path
 ) -> None:
@@ -124,6 +127,7 @@ def test_a_lost_gpu_survives_a_restart_and_a_shorter_count(
     assert (page.value("gpus_expected"), page.value("gpus_visible")) == (2, 1)
 
 
+@pytest.mark.pain(22, 23, 24, 27)
 def test_a_driver_call_that_hangs_for_ever_costs_the_readings_and_nothing_else(
     start: StartExporter, driver: FakeDriver, tmp_path: Path
 ) -> None:
@@ -187,6 +191,7 @@ def test_a_process_that_misses_a_gpu_is_started_anew(start: StartExporter, drive
     assert page.labels("gpu_down_reason", uuid=driver.uuid(1))["reason"] == "lost"
 
 
+@pytest.mark.pain(28)
 def test_an_initialisation_that_hangs_is_under_the_deadline_too(start: StartExporter, driver: FakeDriver) -> None:
     driver.state.init_hangs = 1
     exporter = start()
@@ -197,6 +202,7 @@ def test_an_initialisation_that_hangs_is_under_the_deadline_too(start: StartExpo
     assert exporter.wait(both_up).value("nvml_return_code") == 0
 
 
+@pytest.mark.pain(30, 48)
 @pytest.mark.parametrize("code", [9, script.LIB_RM_VERSION_MISMATCH, script.UNKNOWN])
 def test_a_driver_that_does_not_start_says_why_and_is_picked_up_later(
     start: StartExporter, driver: FakeDriver, code: int
@@ -232,7 +238,7 @@ def test_a_driver_process_that_ends_is_replaced_in_the_next_cycles(start: StartE
     driver.raise_xid(0, 48)
     page = exporter.wait(lambda p: p.value("collect_success", collector="xid") == 1)
     driver.raise_xid(0, 48)
-    page = exporter.wait(lambda p: p.value("gpu_xid_events_total", uuid=driver.uuid(0), xid="48") >= 1)
+    page = exporter.wait(lambda p: p.value("gpu_xid_events_total", uuid=driver.uuid(0), xid="48", source="nvml") >= 1)
     assert page.value("gpu_up", uuid=driver.uuid(0)) == 1
 
 
@@ -304,31 +310,14 @@ def test_counters_are_passed_on_raw_through_a_reset(start: StartExporter, driver
     assert page.value("gpu_energy_joules_total", uuid=driver.uuid(0)) == 1.5
 
 
-def test_a_burst_of_xids_is_counted_one_by_one_on_the_right_gpu(start: StartExporter, driver: FakeDriver) -> None:
+@pytest.mark.pain(46)
+def test_corrected_errors_are_a_counter_that_a_rate_can_be_taken_of(start: StartExporter, driver: FakeDriver) -> None:
+    gpu, uuid = driver.gpu(0), driver.uuid(0)
+    gpu.ecc[0][0][0] = 1_000
     exporter = start()
-    page = exporter.wait(lambda p: both_up(p) and p.find("collect_success", collector="xid"))
-    rows = page.find("gpu_xid_events_total", uuid=driver.uuid(0))
-    assert {int(dict(k)["xid"]) for k in rows} == set(WATCHED_XIDS)
-    assert set(rows.values()) == {0.0}
-    assert not page.find("gpu_xid_last_timestamp_seconds")
-    driver.raise_xid(0, *([62, 45, 31, 31, 150] * 10))
-    driver.raise_xid(1, 79)
-    before_s = time.time()
-    page = exporter.wait(lambda p: p.value("gpu_xid_events_total", uuid=driver.uuid(1), xid="79") == 1)
-    for xid, count in (("62", 10), ("45", 10), ("31", 20), ("150", 10), ("79", 0)):
-        assert page.value("gpu_xid_events_total", uuid=driver.uuid(0), xid=xid, source="nvml") == count
-    at_s = page.value("gpu_xid_last_timestamp_seconds", uuid=driver.uuid(1), xid="79")
-    assert before_s - 1 < at_s <= time.time()
-    time.sleep(1.2)
-    later = exporter.page()
-    assert later.value("gpu_xid_events_total", uuid=driver.uuid(1), xid="79") == 1
-    assert later.value("gpu_xid_last_timestamp_seconds", uuid=driver.uuid(1), xid="79") == at_s
-
-
-def test_an_xid_of_a_gpu_that_falls_off_is_told_together_with_up_0(start: StartExporter, driver: FakeDriver) -> None:
-    exporter = start()
-    exporter.wait(lambda p: both_up(p) and p.find("collect_success", collector="xid"))
-    driver.gpu(1).every_return = script.GPU_IS_LOST
-    driver.raise_xid(1, 79)
-    page = exporter.wait(lambda p: not both_up(p) and p.value("gpu_xid_events_total", uuid=driver.uuid(1), xid="79"))
-    assert page.value("gpu_xid_events_total", uuid=driver.uuid(1), xid="79") == 1
+    where = {"uuid": uuid, "kind": "corrected", "scope": "volatile", "location": "all"}
+    exporter.wait(lambda p: both_up(p) and p.value("gpu_ecc_errors_total", **where) == 1_000)
+    gpu.ecc[0][0][0] += 17_657 * 60
+    page = exporter.wait(lambda p: p.value("gpu_ecc_errors_total", **where) != 1_000)
+    assert page.value("gpu_ecc_errors_total", **where) == 1_060_420
+    assert page.value("gpu_ecc_errors_total", uuid=uuid, kind="uncorrected", scope="volatile", location="all") == 0

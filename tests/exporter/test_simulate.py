@@ -24,7 +24,7 @@ from exporter.readings import Sample
 from exporter.scenario import Scenario
 from exporter.simulate import Fleet, FleetApp, read_scenario
 from tests.exporter.conftest import StartExporter
-from tests.exporter.harness import Exporter, Page, environment, request, run_exporter
+from tests.exporter.harness import ROOTS, Exporter, Page, environment, request, run_exporter
 from tests.exporter.pending import TWO_CYCLES
 
 START_S = 1_700_000_000.0
@@ -86,7 +86,7 @@ def test_a_simulated_page_has_the_families_and_labels_of_a_real_one(
     jobs = tmp_path / "jobs"
     jobs.mkdir()
     (jobs / "0").write_text("101\n")
-    exporter = start(f"--collector.job.directory={jobs}")
+    exporter = start(*ROOTS, f"--collector.job.directory={jobs}")
     real = exporter.wait(lambda p: all(p.find(name) for name in TWO_CYCLES) and p.find("gpu_workload_info"))
     samples = fleet.samples("n1", 10)
     assert samples is not None
@@ -94,7 +94,7 @@ def test_a_simulated_page_has_the_families_and_labels_of_a_real_one(
 
     def shape(page: Page) -> dict[str, set[frozenset[tuple[str, str]]]]:
         closed = {"collector", "reason", "state", "kind", "scope", "location", "sensor", "domain", "xid", "type", "dir"}
-        closed |= {"attr", "which", "availability", "field"}
+        closed |= {"attr", "which", "availability", "field", "resource", "class", "source"}
         return {
             name: {
                 frozenset((k, v if k in closed else "") for k, v in sample.labels.items()) for sample in family.samples
@@ -125,7 +125,8 @@ def test_a_lost_gpu_has_no_readings_and_one_xid(fleet: Fleet) -> None:
     assert by_slot(samples, m.GPU_DOWN_REASON, "lost") == [1]
     assert len(by_slot(samples, m.GPU_POWER)) == 3
     assert one(samples, m.GPUS_VISIBLE).value == 3
-    assert by_slot(samples, m.GPU_XID_EVENTS, "79", "nvml") == [0, 0, 0, 1]
+    for source in ("nvml", "kmsg"):
+        assert by_slot(samples, m.GPU_XID_EVENTS, "79", source) == [0, 0, 0, 1]
     assert by_slot(samples, m.GPU_XID_LAST, "79") == [START_S + 60]
     assert by_slot(samples, m.GPU_ALLOCATED) == [1.0] * 4
     after = fleet.samples("n1", 130)

@@ -3,6 +3,7 @@
  * as in an old driver. This file: start and end, who a GPU is.
  */
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -48,6 +49,20 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, device *to) {
     if (!code) *to = &state->gpu[index];
     return code;
 }
+/* Touches no other GPU. */
+int nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, device *to) {
+    unsigned domain, bus, dev, d, b, v;
+    if (sscanf(bus_id, "%x:%x:%x", &domain, &bus, &dev) != 3) return INVALID_ARGUMENT;
+    for (unsigned i = 0; i < state->gpus; i++) {
+        sscanf(state->gpu[i].bus_id, "%x:%x:%x", &d, &b, &v);
+        if (d != domain || b != bus || v != dev) continue;
+        int code = enter(&state->gpu[i], F_HANDLE);
+        if (!code) *to = &state->gpu[i];
+        return code;
+    }
+    return NOT_FOUND;
+}
+int nvmlDeviceGetIndex(device g, uint32_t *to) { return copy_u32(g, F_INDEX, (uint32_t)(g - state->gpu), to); }
 int nvmlDeviceGetUUID(device g, char *to, unsigned n) {
     device board;
     const struct mig_instance *m = mig_of(g, &board);

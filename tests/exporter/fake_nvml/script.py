@@ -16,6 +16,7 @@ MAX_LINKS = 36  # NVML_NVLINK_MAX_LINKS
 ALL_LINKS = 0xFFFFFFFF
 FUNCTIONS = (
     "handle",
+    "index",
     "uuid",
     "pci",
     "name",
@@ -71,6 +72,8 @@ GPU_IS_LOST = 15
 RESET_REQUIRED = 16
 LIB_RM_VERSION_MISMATCH = 18
 UNKNOWN = 999
+
+XID_EVENT, NO_INSTANCE = 8, 0xFFFFFFFF  # nvml.h
 
 _EVENTS = 256
 _FUNCTIONS_MAX = 96
@@ -208,7 +211,12 @@ class Gpu(ctypes.Structure):
 
 
 class Event(ctypes.Structure):
-    _fields_ = (("gpu", ctypes.c_uint32), ("xid", ctypes.c_uint32))
+    _fields_ = (
+        ("gpu", ctypes.c_uint32),
+        ("xid", ctypes.c_uint32),
+        ("gi", ctypes.c_uint32),
+        ("type", ctypes.c_uint32),
+    )
 
 
 class State(ctypes.Structure):
@@ -220,6 +228,8 @@ class State(ctypes.Structure):
         ("gpus", ctypes.c_uint32),
         ("cuda", ctypes.c_uint32),
         ("event_head", ctypes.c_uint32),
+        ("wait_hangs", ctypes.c_uint32),
+        ("wait_return", ctypes.c_int32),
         ("init_aborts", ctypes.c_uint32),
         ("events", Event * _EVENTS),
         ("driver", ctypes.c_char * 80),
@@ -260,12 +270,12 @@ class FakeDriver:
         """UUID of one GPU."""
         return bytes(self.gpu(index).uuid).decode()
 
-    def raise_xid(self, index: int, *xids: int) -> None:
-        """Delivers XIDs to whoever waits, in order."""
+    def raise_xid(self, index: int, *xids: int, gi: int = NO_INSTANCE, kind: int = XID_EVENT) -> None:
+        """Delivers XIDs to whoever waits, in order; `kind` is the event type, of which XIDs are one."""
         for xid in xids:
             at = self.state.event_head % _EVENTS
-            self.state.events[at].gpu = index
-            self.state.events[at].xid = xid
+            event = self.state.events[at]
+            event.gpu, event.xid, event.gi, event.type = index, xid, gi, kind
             self.state.event_head += 1
 
     def swap(self, one: int, other: int) -> None:
