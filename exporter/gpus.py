@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from exporter import metrics as m
 from exporter.errors import Reason
 from exporter.metrics import Family
+from exporter.processes import process_samples
 from exporter.readings import NVML_SUCCESS, GpuReading, Identity, NvmlSnapshot, Sample
 from exporter.verdict import Verdict
 
@@ -66,6 +67,12 @@ def gpu_samples(readings: Iterable[GpuReading]) -> Iterator[Sample]:
             continue
         for value in reading.values:
             yield Sample(m.FAMILY_BY_NAME[value.family], (*key, *value.labels), value.value)
+        yield from process_samples(key, reading.processes)
+        for instance in reading.instances:
+            who = (str(instance.gi), str(instance.ci), instance.uuid, instance.profile)
+            yield Sample(m.MIG_INFO, (*key, *who), 1.0)
+            for value in instance.values:
+                yield Sample(m.FAMILY_BY_NAME[value.family], (*key, *value.labels), value.value)
         for field, why in reading.unavailable:
             yield Sample(m.FIELD_UNAVAILABLE, (*key, field, why), 1.0)
 

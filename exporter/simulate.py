@@ -30,6 +30,7 @@ from exporter.readings import NVML_SUCCESS, GpuReading, Identity, NvmlSnapshot, 
 from exporter.runner import exporter_sample
 from exporter.scenario import Scenario, read_scenario
 from exporter.server import App, Response, landing, text
+from exporter.simulated_activity import activity_values, running
 from exporter.simulated_board import UNAVAILABLE
 from exporter.simulated_gpu import DRIVER, GpuTimeline, gpu_values
 from exporter.simulated_node import NodeLoad, node_samples
@@ -176,7 +177,9 @@ class Fleet:
             if timeline.mode(at_s) == "gpu_lost":
                 gpus.append(GpuReading(identity, "lost"))
             else:
-                gpus.append(GpuReading(identity, None, gpu_values(timeline, at_s), UNAVAILABLE))
+                values = (*gpu_values(timeline, at_s), *activity_values(timeline, at_s))
+                processes = running(timeline, identity.index)
+                gpus.append(GpuReading(identity, None, values, UNAVAILABLE, processes))
         return NvmlSnapshot(NVML_SUCCESS, DRIVER, tuple(gpus))
 
     def _xids(self, node: _Node, boot_s: float, at_s: float) -> Iterator[Sample]:

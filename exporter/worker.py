@@ -52,19 +52,23 @@ def serve_snapshots(
 ) -> None:
     """Answers requests until the pipe closes or the driver as a whole fails; says before each GPU that it is next."""
     survey: Survey | None = None
-    while True:
-        number = pipe.recv()
-        if survey is None:
-            try:
-                open_driver()
-            except DriverError as exc:
-                pipe.send((number, NvmlSnapshot(exc.code)))
+    try:
+        while True:
+            number = pipe.recv()
+            if survey is None:
+                try:
+                    open_driver()
+                except DriverError as exc:
+                    pipe.send((number, NvmlSnapshot(exc.code)))
+                    return
+                survey = Survey(slow_interval_s, static_interval_s, time.monotonic, slots, pci)
+            snapshot = survey.cycle(partial(_tell, pipe, number))
+            pipe.send((number, snapshot))
+            if snapshot.code != NVML_SUCCESS:
                 return
-            survey = Survey(slow_interval_s, static_interval_s, time.monotonic, slots, pci)
-        snapshot = survey.cycle(partial(_tell, pipe, number))
-        pipe.send((number, snapshot))
-        if snapshot.code != NVML_SUCCESS:
-            return
+    finally:
+        if survey is not None:
+            survey.close()
 
 
 class _Registrations:
