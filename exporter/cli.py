@@ -115,28 +115,31 @@ def _print_once(runner: Runner) -> None:
     sys.stdout.flush()
 
 
-class _End:
-    """The wait for SIGTERM or SIGINT.
+class _Signals:
+    """Signals as they come, one after the other, outside of any handler.
 
-    By a pipe that the interpreter's own handler writes to: a signal that comes just before a lock is waited for would
-    set an Event too, but nobody would wake the one who waits.
+    By a pipe that the interpreter's own handler writes each number to: one that comes just before a lock is waited for
+    would set an Event too, but nobody would wake the one who waits.
+
+    Args:
+        numbers: what to listen for.
     """
 
-    def __init__(self) -> None:
-        self._asked, wake = os.pipe()
+    def __init__(self, *numbers: signal.Signals) -> None:
+        self._numbers, wake = os.pipe()
         os.set_blocking(wake, False)
         signal.set_wakeup_fd(wake)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in numbers:
             signal.signal(number, lambda *_: None)
 
-    def wait(self) -> None:
-        """Returns once one of them has come."""
-        os.read(self._asked, 1)
+    def next(self) -> int:
+        """Waits for the next one; gives its number."""
+        return os.read(self._numbers, 1)[0]
 
 
 def serve(settings: Settings, app: App, runner: Runner | None) -> None:
     """Serves on every address until SIGTERM or SIGINT; raises ConfigError if it cannot."""
-    end = _End()
+    signals = _Signals(signal.SIGTERM, signal.SIGINT)
     guard, limits = LiveGuard(settings[WEB_CONFIG]), Limits()
     servers = [Server(parse_listen_address(address), app, guard, limits) for address in settings[LISTEN]]
     for server in servers:
@@ -147,7 +150,7 @@ def serve(settings: Settings, app: App, runner: Runner | None) -> None:
     if runner is not None:
         for line in limits_of_process():
             _log.info("%s", line)
-    end.wait()
+    signals.next()
     _log.info("stopping")
     for server in servers:
         server.shutdown()

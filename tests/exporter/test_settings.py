@@ -17,7 +17,7 @@ from tests.exporter.harness import environment, run_exporter
 OPTIONS = all_options(discover())
 IN_FILE = [option for option in OPTIONS if option is not CONFIG_FILE]
 BARE = environment(None, None)
-_TEXTS = ("true", "false", "7", "8", "9", "0.5", "70", "/a", "/b", "/c", ":1", ":2", ":3")
+_TEXTS = ("true", "false", "7", "8", "9", "0.5", "70", "500", "501", "502", "/a", "/b", "/c", ":1", ":2", ":3")
 
 
 def texts(option: Option[Any]) -> list[str]:
