@@ -7,10 +7,13 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, Pipe
+from pathlib import Path
 from typing import Any
 
 from exporter.errors import CollectError
 from exporter.logs import child_options
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Child:
@@ -48,6 +51,14 @@ class Child:
     def alive(self) -> bool:
         """True until the process has ended."""
         return self._process.poll() is None
+
+    def resident_bytes(self) -> int:
+        """Resident memory now; 0 if the process has ended."""
+        try:
+            pages = Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1]
+        except (OSError, IndexError):
+            return 0
+        return int(pages) * _PAGE_BYTES
 
     def send(self, message: object) -> None:
         """Sends a request; raises `CollectError` if the process is gone."""

@@ -103,7 +103,7 @@ def make_runner(settings: Settings, available: Mapping[str, type[Collector]]) ->
     """The collectors of this node, not started yet."""
     node = NodeState(Inventory(settings[INVENTORY]))
     chosen = [make(settings, node) for name, make in available.items() if settings[enabled(name, make)]]
-    return Runner(chosen)
+    return Runner(chosen, node)
 
 
 def _print_once(runner: Runner) -> None:
@@ -116,30 +116,35 @@ def _print_once(runner: Runner) -> None:
 
 
 class _Signals:
-    """Signals as they come, one after the other, outside of any handler.
+    """The wait for SIGTERM or SIGINT.
 
-    By a pipe that the interpreter's own handler writes each number to: one that comes just before a lock is waited for
-    would set an Event too, but nobody would wake the one who waits.
+    By a pipe that the interpreter's own handler writes to: a signal that comes just before a lock is waited for would
+    set an Event too, but nobody would wake the one who waits.
 
     Args:
-        numbers: what to listen for.
+        runner: lets go of the driver at SIGUSR1 and takes it up again at SIGUSR2; None if there is none.
     """
 
-    def __init__(self, *numbers: signal.Signals) -> None:
-        self._numbers, wake = os.pipe()
+    def __init__(self, runner: Runner | None) -> None:
+        self._runner = runner
+        self._asked, wake = os.pipe()
         os.set_blocking(wake, False)
         signal.set_wakeup_fd(wake)
-        for number in numbers:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, lambda *_: None)
 
-    def next(self) -> int:
-        """Waits for the next one; gives its number."""
-        return os.read(self._numbers, 1)[0]
+    def wait(self) -> None:
+        """Returns once one of them has come."""
+        while (number := os.read(self._asked, 1)[0]) not in (signal.SIGTERM, signal.SIGINT):
+            if self._runner is not None and number == signal.SIGUSR1:
+                self._runner.release()
+            if self._runner is not None and number == signal.SIGUSR2:
+                self._runner.resume()
 
 
 def serve(settings: Settings, app: App, runner: Runner | None) -> None:
     """Serves on every address until SIGTERM or SIGINT; raises ConfigError if it cannot."""
-    signals = _Signals(signal.SIGTERM, signal.SIGINT)
+    signals = _Signals(runner)
     guard, limits = LiveGuard(settings[WEB_CONFIG]), Limits()
     servers = [Server(parse_listen_address(address), app, guard, limits) for address in settings[LISTEN]]
     for server in servers:
@@ -150,7 +155,7 @@ def serve(settings: Settings, app: App, runner: Runner | None) -> None:
     if runner is not None:
         for line in limits_of_process():
             _log.info("%s", line)
-    signals.next()
+    signals.wait()
     _log.info("stopping")
     for server in servers:
         server.shutdown()

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from exporter import metrics as m
 from exporter.errors import Reason
 from exporter.metrics import Family
-from exporter.readings import NVML_SUCCESS, GpuReading, Identity, NvmlSnapshot, Sample, XidEvent
+from exporter.readings import NVML_SUCCESS, GpuReading, Identity, NvmlSnapshot, Sample
+from exporter.verdict import Verdict
 
 
 def place_gpus(
-    inventory: Sequence[Identity], snapshot: NvmlSnapshot | None, no_answer: Reason | None
+    inventory: Sequence[Identity],
+    snapshot: NvmlSnapshot | None,
+    no_answer: Reason | None,
+    hung_slots: Collection[str] = (),
 ) -> tuple[GpuReading, ...]:
     """One reading per GPU of the inventory.
 
@@ -22,12 +26,14 @@ def place_gpus(
         inventory: GPUs the node should have, those of the snapshot included.
         snapshot: the last cycle, None if it did not end.
         no_answer: why there is no snapshot.
+        hung_slots: GPUs that were left out of the snapshot because a call on them hangs.
     """
     if snapshot is None:
         return tuple(GpuReading(identity, no_answer or "unknown") for identity in inventory)
     if snapshot.code != NVML_SUCCESS:
         return tuple(GpuReading(identity, "driver") for identity in inventory)
     asked = {reading.identity.uuid: reading for reading in snapshot.gpus}
+    asked |= {gpu.uuid: GpuReading(gpu, "timeout") for gpu in inventory if gpu.slot in hung_slots}
     unasked = [identity for identity in inventory if identity.uuid not in asked]
     reasons = {reason for _, reason in snapshot.unidentified}
     reason: Reason = "missing"
@@ -39,13 +45,22 @@ def place_gpus(
 
 
 def gpu_samples(readings: Iterable[GpuReading]) -> Iterator[Sample]:
-    """Identity, up and reason of every GPU; readings and missing fields of those that answered."""
+    """Identity, up and reason of every GPU; readings and missing fields of those that answered.
+
+    A suspended GPU was not asked: it is neither up nor down, and that is said in place of `GPU_UP`.
+    """
     for reading in readings:
         gpu = reading.identity
         key = (gpu.uuid, gpu.slot)
-        yield Sample(m.GPU_UP, key, 1.0 if reading.down is None else 0.0)
+        asleep = reading.down == "suspended"
+        if asleep:
+            yield Sample(m.FIELD_UNAVAILABLE, (*key, m.GPU_UP.field, "suspended"), 1.0)
+        else:
+            yield Sample(m.GPU_UP, key, 1.0 if reading.down is None else 0.0)
         facts = (gpu.model, gpu.serial, gpu.vbios, gpu.driver, gpu.cuda, gpu.mig_mode, gpu.persistence)
         yield Sample(m.GPU_INFO, (*key, *facts, str(gpu.index)), 1.0)
+        if asleep:
+            continue
         if reading.down is not None:
             yield Sample(m.GPU_DOWN_REASON, (*key, reading.down), 1.0)
             continue
@@ -70,47 +85,21 @@ def worker_samples(stuck_s: float, code: int) -> Iterator[Sample]:
     yield Sample(m.NVML_RETURN_CODE, (), float(code))
 
 
-class XidCounts:
-    """XIDs since the start, by GPU and number. No code is left out and nothing is ever cleared.
+def allocation_samples(gpus: Iterable[Identity], verdicts: Mapping[str, Verdict]) -> Iterator[Sample]:
+    """Which GPUs are held, and by whom; what is not known is named, with the reason.
 
     Args:
-        source: value of the `source` label, "nvml" or "kmsg".
-    """
-
-    def __init__(self, source: str) -> None:
-        self._source = source
-        self._seen: dict[tuple[str, str, int], tuple[int, float]] = {}
-
-    def add(self, event: XidEvent) -> None:
-        """Counts one event."""
-        key = (event.uuid, event.slot, event.xid)
-        count, _ = self._seen.get(key, (0, 0.0))
-        self._seen[key] = (count + 1, event.at_s)
-
-    def samples(self, gpus: Iterable[Identity]) -> Iterator[Sample]:
-        """Watched XIDs of `gpus`, at 0 if unseen, and every XID that was seen."""
-        rows: dict[tuple[str, str, int], tuple[int, float]] = {
-            (gpu.uuid, gpu.slot, xid): (0, 0.0) for gpu in gpus for xid in m.WATCHED_XIDS
-        }
-        rows.update(dict(self._seen))
-        for (uuid, slot, xid), (count, at_s) in rows.items():
-            yield Sample(m.GPU_XID_EVENTS, (uuid, slot, str(xid), self._source), float(count))
-            if count:
-                yield Sample(m.GPU_XID_LAST, (uuid, slot, str(xid)), at_s)
-
-
-def allocation_samples(
-    gpus: Iterable[Identity], jobs_by_uuid: Mapping[str, Sequence[str]], kind: str
-) -> Iterator[Sample]:
-    """Which GPUs are held, and by which jobs.
-
-    Args:
-        gpus: the GPUs whose allocation is known.
-        jobs_by_uuid: job ids by GPU; a GPU that is not in it is free.
-        kind: "slurm", "k8s" or "bare".
+        gpus: the GPUs of the node.
+        verdicts: one a GPU, by UUID.
     """
     for gpu in gpus:
-        jobs = jobs_by_uuid.get(gpu.uuid, ())
-        yield Sample(m.GPU_ALLOCATED, (gpu.uuid, gpu.slot), 1.0 if jobs else 0.0)
-        for job in jobs:
-            yield Sample(m.GPU_WORKLOAD_INFO, (gpu.uuid, gpu.slot, kind, job, "", "", "", ""), 1.0)
+        key = (gpu.uuid, gpu.slot)
+        verdict = verdicts[gpu.uuid]
+        for holder in verdict.holders:
+            whose = (holder.kind, holder.job_id, holder.user, holder.pod, holder.namespace, holder.container)
+            yield Sample(m.GPU_WORKLOAD_INFO, (*key, *whose), 1.0)
+        if verdict.allocated is not None:
+            yield Sample(m.GPU_ALLOCATED, key, 1.0 if verdict.allocated else 0.0)
+            continue
+        for family in (m.GPU_ALLOCATED, m.GPU_WORKLOAD_INFO):
+            yield Sample(m.FIELD_UNAVAILABLE, (*key, family.field, verdict.reason or "unknown"), 1.0)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from exporter import __version__
 from exporter import metrics as m
-from exporter.collector import Collector, health_samples
+from exporter.collector import Collector, NodeState, health_samples
 from exporter.errors import CollectError
 from exporter.readings import Sample
 from exporter.web.landing import CollectorState
@@ -30,9 +30,11 @@ class Runner:
 
     Args:
         collectors: what to run.
+        node: what they share.
     """
 
-    def __init__(self, collectors: Sequence[Collector]) -> None:
+    def __init__(self, collectors: Sequence[Collector], node: NodeState) -> None:
+        self._node = node
         self._collectors = tuple(collectors)
         self._stopping = threading.Event()
         self._first_cycle = {collector.name: threading.Event() for collector in self._collectors}
@@ -49,6 +51,16 @@ class Runner:
         end_s = time.monotonic() + max((c.deadline_s for c in self._collectors), default=0.0) + 1.0
         for event in self._first_cycle.values():
             event.wait(max(0.0, end_s - time.monotonic()))
+
+    def release(self) -> None:
+        """Leaves the driver alone until `resume`: its processes end, so that a GPU can be reset or unbound."""
+        _log.warning("the driver is let go; SIGUSR2 takes it up again")
+        self._node.released.set()
+
+    def resume(self) -> None:
+        """Takes up the driver again."""
+        _log.info("the driver is taken up again")
+        self._node.released.clear()
 
     def stop(self) -> None:
         """Ends the cycles and gives back what the collectors hold."""
@@ -115,6 +127,7 @@ class Runner:
             except Exception:  # as above: one collector's defect costs its own lines alone
                 collector.health.count("internal")
                 _log.exception("collector %s", collector.name)
+        yield from self._node.xid_times.samples()
 
     def states(self) -> list[CollectorState]:
         """How each collector fares, for people."""

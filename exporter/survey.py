@@ -5,8 +5,9 @@ Runs in the driver process. A GPU that is gone never costs another GPU its readi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from exporter.errors import DriverError, Reason
 from exporter.nvml.call import GPU_GONE, PERMANENT, device_count, driver_version, reason_of
@@ -40,14 +41,22 @@ class _Device:
     """A GPU that has been identified, with what need not be asked again at once.
 
     Attributes:
-        identity: as of the last static refresh.
         gpu: what sources are given; its handle stays valid for the life of the initialisation.
         kept: by position in `SOURCES`: permanent refusals, and the last slow outcomes.
     """
 
-    identity: Identity
     gpu: Gpu
     kept: dict[int, _Outcome] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> Identity:
+        """As of the last static refresh."""
+        return self.gpu.identity
+
+    def ask_anew(self) -> None:
+        """Forgets what was kept so as not to be asked again."""
+        self.kept.clear()
+        self.gpu.refused.clear()
 
 
 class Survey:
@@ -57,17 +66,31 @@ class Survey:
         slow_interval_s: how often slow sources are asked.
         static_interval_s: how often identities and permanent refusals are asked again.
         clock: monotonic seconds.
+        slots: the only GPUs to touch, by PCI address; None for all that the driver counts.
+        pci: folder of the PCI devices in sysfs, to leave alone a GPU that is suspended; None to ask every GPU.
     """
 
-    def __init__(self, slow_interval_s: float, static_interval_s: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        slow_interval_s: float,
+        static_interval_s: float,
+        clock: Callable[[], float],
+        slots: Sequence[str] | None = None,
+        pci: Path | None = None,
+    ) -> None:
         self._slow_interval_s = slow_interval_s
         self._static_interval_s = static_interval_s
         self._clock = clock
-        self._devices: dict[int, _Device] = {}
+        self._slots = slots
+        self._pci = pci
+        self._devices: dict[int | str, _Device] = {}
         self._slow_at_s = self._static_at_s = clock()
 
-    def cycle(self) -> NvmlSnapshot:
+    def cycle(self, tell: Callable[[str], None] = lambda slot: None) -> NvmlSnapshot:
         """Reads everything that is due.
+
+        Args:
+            tell: called with the slot of each GPU before it is asked, and with "" after the last.
 
         Returns:
             A snapshot; its code is not success when the driver as a whole does not answer, and then it holds
@@ -81,45 +104,69 @@ class Survey:
         if static:
             self._static_at_s = now_s
         try:
-            unidentified = self._find_devices(device_count())
+            unidentified = self._find_devices(tell)
         except DriverError as exc:
             return NvmlSnapshot(exc.code)
         dropped: list[Reason] = []
-        gpus = tuple(self._read(device, slow, static, dropped) for device in self._devices.values())
-        return NvmlSnapshot(NVML_SUCCESS, driver_version(), gpus, unidentified, tuple(dropped))
+        gpus: list[GpuReading] = []
+        for device in self._devices.values():
+            tell(device.identity.slot)
+            gpus.append(self._read(device, slow, static, dropped))
+        tell("")
+        return NvmlSnapshot(NVML_SUCCESS, driver_version(), tuple(gpus), unidentified, tuple(dropped))
 
-    def _find_devices(self, count: int) -> tuple[tuple[int, Reason], ...]:
-        """Identifies the indices not known yet; gives those that could not be asked."""
-        failed: list[tuple[int, Reason]] = []
-        for index in range(count):
-            if index in self._devices:
+    def _find_devices(self, tell: Callable[[str], None]) -> tuple[tuple[int | str, Reason], ...]:
+        """Identifies the GPUs not known yet; gives those that could not be asked."""
+        count = device_count()
+        wanted: Iterable[int | str] = range(count) if self._slots is None else self._slots
+        failed: list[tuple[int | str, Reason]] = []
+        for key in wanted:
+            if key in self._devices:
                 continue
+            if isinstance(key, str):
+                tell(key)
             try:
-                handle = device_handle(index)
-                self._devices[index] = _Device(identify(index, handle), Gpu(handle))
+                handle = device_handle(key)
+                self._devices[key] = _Device(Gpu(handle, identify(handle)))
             except DriverError as exc:
-                failed.append((index, reason_of(exc.code)))
+                failed.append((key, reason_of(exc.code)))
         return tuple(failed)
 
     def _read(self, device: _Device, slow: bool, static: bool, dropped: list[Reason]) -> GpuReading:
         device.gpu.now_s = self._clock()
+        if self._suspended(device.identity.slot):
+            device.kept.clear()  # it may sleep for hours; what it said before is old when it wakes
+            return GpuReading(device.identity, "suspended")
         try:
             self._refresh(device, static)
             outcomes = [self._outcome(device, position, slow, dropped) for position in range(len(SOURCES))]
         except _Gone as gone:
-            device.kept.clear()  # after a reset, nothing known from before holds
+            device.ask_anew()  # after a reset, nothing known from before holds
             device.gpu.memory.clear()
             return GpuReading(device.identity, gone.reason)
         values = tuple(value for outcome in outcomes for value in outcome.values)
         refusals = [refusal for outcome in outcomes for refusal in outcome.refusals]
         return GpuReading(device.identity, None, values, fold_refusals(refusals, values))
 
+    def _suspended(self, slot: str) -> bool:
+        """True if the kernel has put the GPU to sleep, from which any question would wake it."""
+        if self._pci is None:
+            return False
+        try:
+            status = (self._pci / f"{slot}.0" / "power" / "runtime_status").read_text(encoding="ascii")
+        except OSError:
+            return False  # a device without runtime power management
+        return status.strip() == "suspended"
+
     def _refresh(self, device: _Device, static: bool) -> None:
         """Proves that the GPU answers, and asks it anew who it is when due or when it has changed."""
         try:
-            if static or device_uuid(device.gpu.handle) != device.identity.uuid:
-                device.identity = identify(device.identity.index, device.gpu.handle)
-                device.kept.clear()
+            changed = device_uuid(device.gpu.handle) != device.identity.uuid
+            if changed:
+                device.gpu.memory.clear()
+            if static or changed:
+                device.gpu.identity = identify(device.gpu.handle)
+                device.ask_anew()
         except DriverError as exc:
             raise _Gone(reason_of(exc.code)) from exc
 
@@ -150,7 +197,10 @@ def _ask(source: Source, gpu: Gpu, dropped: list[Reason]) -> _Outcome:
     outcome = _Outcome([], [])
     for into, raw in found:
         if isinstance(raw, Refused):
-            outcome.refusals.append((into, reason_of(raw)))
+            why = reason_of(raw)
+            if why in GPU_GONE:
+                raise _Gone(why)
+            outcome.refusals.append((into, why))
             continue
         value = into.value(raw)
         bad = screen(raw, value, into.family)

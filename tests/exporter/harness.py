@@ -16,21 +16,36 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.exporter.fake_nvml.layout import header
+from tests.exporter.fake_nvml.script import FUNCTIONS, State
+
 HERE = Path(__file__).parent
 PROC = HERE / "data" / "proc"
+SYS = HERE / "data" / "sys"
+CGROUP = HERE / "data" / "cgroup_v2"
+ROOTS = (f"--path.procfs={PROC}", f"--path.sysfs={SYS}", f"--path.cgroup={CGROUP}")
+"""A kernel that is always the same."""
+KMSG = HERE / "data" / "kmsg"
 PREFIX = "gpuminutes_"
+ALLOCATION = ("gpu_allocated", "gpu_workload_info")
 FAST = ("--collector.nvml.interval=1", "--collector.nvml.slow-interval=1", "--collector.nvml.deadline=1")
 
 
-def build_library(folder: Path) -> Path:
-    """Compiles the fake driver library into `folder`; gives the folder."""
+def build_library(folder: Path, without: Iterable[str] = ()) -> Path:
+    """Compiles the fake driver library into `folder`; gives the folder.
+
+    Args:
+        folder: where it goes.
+        without: symbols that it shall lack, as an older driver does.
+    """
     compiler = shutil.which("gcc")
     if compiler is None:
         raise RuntimeError("gcc is missing: install it with `apt-get install gcc libc6-dev`")
-    source = HERE / "fake_nvml" / "nvml.c"
-    target = folder / "libnvidia-ml.so.1"
-    flags = ["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror"]
-    command = [compiler, *flags, "-o", str(target), str(source)]
+    source = HERE / "fake_nvml"
+    (folder / "layout.h").write_text(header(State, FUNCTIONS))
+    flags = ["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{folder}"]
+    flags += [f"-D{symbol}=absent_{symbol}" for symbol in without]
+    command = [compiler, *flags, "-o", str(folder / "libnvidia-ml.so.1"), *map(str, sorted(source.glob("*.c")))]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     if built.returncode != 0:
         raise RuntimeError(f"{source} does not compile:\n{built.stderr}")
@@ -68,9 +83,9 @@ class Page:
         return dict(next(iter(found)))
 
     def reasons(self, uuid: str = "") -> dict[str, str]:
-        """Reason by field that is not available."""
+        """Reason by field that is not available, without who holds the GPU: that is not asked of the driver."""
         rows = [dict(key) for key in self.find("field_unavailable", uuid=uuid)]
-        return {row["field"]: row["reason"] for row in rows}
+        return {row["field"]: row["reason"] for row in rows if row["field"] not in ALLOCATION}
 
 
 def environment(library: Path | None, state: Path | None) -> dict[str, str]:
@@ -84,8 +99,8 @@ def environment(library: Path | None, state: Path | None) -> dict[str, str]:
 
 
 def command(*options: str) -> list[str]:
-    """Command line of the exporter under test."""
-    return [sys.executable, "-m", "exporter.cli", *options]
+    """Command line of the exporter under test; it reads a kernel log without XIDs unless another is named."""
+    return [sys.executable, "-m", "exporter.cli", f"--collector.kmsg.path={KMSG}", *options]
 
 
 def run_exporter(*options: str, env: dict[str, str], timeout_s: float = 30) -> subprocess.CompletedProcess[str]:
@@ -147,6 +162,18 @@ class Exporter:
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has just ended
                 found += map(int, (task / "children").read_text().split())
         return sorted(found)
+
+    def command_line(self, pid: int) -> bytes:
+        """Command line of one of them, empty if it has ended."""
+        try:
+            return Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            return b""
+
+    def stop_and_read_log(self) -> str:
+        """Ends it, and gives all that it logged."""
+        self.stop()
+        return "".join(self.log)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Sends a signal, waits for the end, gives the exit code."""

@@ -1,67 +1,24 @@
-"""Collectors and stores that need no driver: pressure, host facts, jobs, inventory, placing."""
+"""Collectors and stores that need no driver: host facts, placing."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from exporter import metrics as m
-from exporter.collector import Collector, NodeState
 from exporter.collectors.host import HostCollector
-from exporter.collectors.job import DIRECTORY, JobCollector, read_jobs
 from exporter.collectors.psi import PsiCollector
 from exporter.config import PROCFS, Settings
-from exporter.errors import CollectError, ConfigError, Reason
+from exporter.errors import CollectError, Reason
 from exporter.gpus import place_gpus
-from exporter.inventory import Inventory
-from exporter.metrics import Family
 from exporter.readings import GpuReading, Identity, NvmlSnapshot
 from exporter.runner import Runner
+from tests.exporter.collecting import node, rows
 from tests.exporter.harness import PROC
 
 A = Identity("GPU-a", "0000:19:00", 0)
 B = Identity("GPU-b", "0000:27:00", 1)
-
-
-def rows(collector: Collector, family: Family, fresh: bool = True) -> dict[tuple[str, ...], float]:
-    """What a collector knows of one family."""
-    return {s.labels: s.value for s in collector.samples(fresh, 0.0) if s.family == family}
-
-
-def node(*gpus: Identity) -> NodeState:
-    inventory = Inventory()
-    inventory.update(gpus)
-    return NodeState(inventory, "570.1")
-
-
-# --- pressure --------------------------------------------------------------------------------------------
-def test_pressure_is_read_in_seconds() -> None:
-    collector = PsiCollector(Settings({PROCFS: PROC}), node())
-    collector.cycle()
-    found = rows(collector, m.NODE_PRESSURE_STALL)
-    assert found["io", "some"] == 98.765432
-    assert found["memory", "full"] == 0.000125
-    assert len(found) == 6
-    assert rows(collector, m.NODE_PRESSURE_STALL, fresh=False) == {}
-
-
-def test_a_kernel_without_pressure_files_is_no_failure(tmp_path: Path) -> None:
-    collector = PsiCollector(Settings({PROCFS: tmp_path}), node())
-    collector.cycle()
-    assert rows(collector, m.NODE_PRESSURE_STALL) == {}
-    assert set(rows(collector, m.FIELD_UNAVAILABLE)) == {
-        ("", "", f"node_pressure_stall_seconds_total/{resource}", "not_supported")
-        for resource in ("cpu", "io", "memory")
-    }
-
-
-def test_a_pressure_file_in_another_format_fails_the_cycle(tmp_path: Path) -> None:
-    (tmp_path / "pressure").mkdir()
-    (tmp_path / "pressure" / "cpu").write_text("some 1 2 3\n")
-    with pytest.raises(CollectError, match="no total="):
-        PsiCollector(Settings({PROCFS: tmp_path}), node()).cycle()
 
 
 # --- host ------------------------------------------------------------------------------------------------
@@ -76,102 +33,6 @@ def test_host_facts() -> None:
 def test_missing_host_facts_fail_the_cycle(tmp_path: Path) -> None:
     with pytest.raises(CollectError):
         HostCollector(Settings({PROCFS: tmp_path}), node()).cycle()
-
-
-# --- jobs ------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("content", "jobs"),
-    [(b"", ()), (b"\n\n", ()), (b"12\n", ("12",)), (b"12\r\n 13 \n12\n", ("12", "13")), (b"12_3", ("12_3",))],
-)
-def test_job_files(tmp_path: Path, content: bytes, jobs: tuple[str, ...]) -> None:
-    path = tmp_path / "0"
-    path.write_bytes(content)
-    assert read_jobs(path) == jobs
-
-
-@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"a b\n", b"\x00", b"1\n" * 40_000])
-def test_files_that_hold_no_job_ids_are_refused(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "0"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"job id|larger|ascii"):
-        read_jobs(path)
-
-
-def test_a_file_that_vanished_means_free(tmp_path: Path) -> None:
-    assert read_jobs(tmp_path / "7") == ()
-
-
-def test_allocation_is_known_by_index_and_uuid_and_unknown_where_the_file_is_broken(tmp_path: Path) -> None:
-    c = Identity("GPU-c", "0000:35:00", 2)
-    d = Identity("GPU-d", "0000:43:00", 3)
-    (tmp_path / "0").write_text("77\n")
-    (tmp_path / "GPU-b").write_text("77\n78\n77\n")
-    (tmp_path / "2").write_bytes(b"\xff")
-    (tmp_path / "README").write_bytes(b"\xff")
-    collector = JobCollector(Settings({DIRECTORY: tmp_path}), node(A, B, c, d))
-    collector.cycle()
-    allocated = {uuid: value for (uuid, _), value in rows(collector, m.GPU_ALLOCATED).items()}
-    assert allocated == {"GPU-a": 1, "GPU-b": 1, "GPU-d": 0}
-    jobs = {(labels[0], labels[2], labels[3]) for labels in rows(collector, m.GPU_WORKLOAD_INFO)}
-    assert jobs == {("GPU-a", "slurm", "77"), ("GPU-b", "slurm", "77"), ("GPU-b", "slurm", "78")}
-    assert set(rows(collector, m.FIELD_UNAVAILABLE)) == {("GPU-c", c.slot, "gpu_allocated", "format")}
-    assert collector.health.errors["format"] == 1
-
-
-def test_no_folder_named_is_unknown_and_a_missing_one_is_a_failure(tmp_path: Path) -> None:
-    collector = JobCollector(Settings(), node(A))
-    collector.cycle()
-    assert list(collector.samples(True, 0.0)) == []
-    with pytest.raises(CollectError):
-        JobCollector(Settings({DIRECTORY: tmp_path / "gone"}), node(A)).cycle()
-
-
-# --- inventory -------------------------------------------------------------------------------------------
-def test_the_inventory_survives_and_a_swapped_gpu_takes_its_slot(tmp_path: Path) -> None:
-    path = tmp_path / "inventory.json"
-    Inventory(path).update([A, B])
-    swapped = Identity("GPU-new", B.slot, 1)
-    inventory = Inventory(path)
-    assert inventory.gpus == (A, B)
-    inventory.update([swapped])
-    assert Inventory(path).gpus == (A, swapped)
-
-
-def test_a_gpu_that_moved_leaves_its_old_slot() -> None:
-    inventory = Inventory()
-    inventory.update([A, B])
-    moved = Identity(A.uuid, "0000:99:00", 0)
-    inventory.update([moved])
-    assert inventory.gpus == (B, moved)
-
-
-def test_a_write_that_failed_is_tried_again(tmp_path: Path) -> None:
-    folder = tmp_path / "state"
-    folder.mkdir()
-    inventory = Inventory(folder / "inventory.json")
-    folder.rmdir()
-    with pytest.raises(OSError, match="No such file"):
-        inventory.update([A])
-    assert inventory.gpus == (A,)
-    folder.mkdir()
-    inventory.update([A])
-    assert Inventory(folder / "inventory.json").gpus == (A,)
-
-
-def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="there is no folder"):
-        Inventory(tmp_path / "gone" / "inventory.json")
-
-
-def test_nothing_new_writes_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "inventory.json"
-    inventory = Inventory(path)
-    inventory.update([A])
-    path.unlink()
-    inventory.update([A])
-    assert not path.exists()
-    inventory.update([B])
-    assert len(json.loads(path.read_text())["gpus"]) == 2
 
 
 # --- placing ---------------------------------------------------------------------------------------------
@@ -206,7 +67,7 @@ class _Broken(PsiCollector):
 def test_a_defect_in_one_collector_costs_its_own_lines_alone() -> None:
     settings, state = Settings({PROCFS: PROC}), node()
     broken, host = _Broken(settings, state), HostCollector(settings, state)
-    runner = Runner([broken, host])
+    runner = Runner([broken, host], state)
     runner.start(once=True)
     runner.wait_first_cycle()
     found = {(s.family.name, s.labels): s.value for s in runner.samples()}

@@ -1,6 +1,6 @@
 """Writes the state file of the fake driver library; what is written holds from the next driver call on.
 
-The layout is that of nvml.c.
+The structures here are the layout of the file; `layout.py` makes the C header of them.
 """
 
 from __future__ import annotations
@@ -9,9 +9,14 @@ import ctypes
 import mmap
 from pathlib import Path
 
+from tests.exporter.fake_nvml import models
+
 MAX_GPUS = 16
+MAX_LINKS = 36  # NVML_NVLINK_MAX_LINKS
+ALL_LINKS = 0xFFFFFFFF
 FUNCTIONS = (
     "handle",
+    "index",
     "uuid",
     "pci",
     "name",
@@ -19,12 +24,12 @@ FUNCTIONS = (
     "vbios",
     "mig",
     "persistence",
+    "minor",
     "utilization",
     "memory",
     "power",
     "energy",
     "temperature",
-    "memory_temperature",
     "clock",
     "limit",
     "default_limit",
@@ -32,20 +37,61 @@ FUNCTIONS = (
     "ecc_location",
     "remapped_rows",
     "replays",
+    "threshold",
+    "margin",
+    "max_clock",
+    "clock_events",
+    "throttle_reasons",
+    "ecc_mode",
+    "sram_status",
+    "banks",
+    "retired_pages",
+    "retired_pending",
+    "pcie_gen",
+    "pcie_width",
+    "pcie_gen_max",
+    "pcie_width_max",
+    "nvlink_state",
+    "fabric",
     "register_events",
     "field_values",
+    # Further sections append the names of their functions here: *NAMES from a file of their own.
 )
-READINGS = FUNCTIONS[FUNCTIONS.index("utilization") : FUNCTIONS.index("register_events")]
+"""Every function that may be scripted on one GPU: what it returns, whether it hangs, how often it was called."""
+_NOT_ON_H100 = ("retired_pages", "retired_pending")
+READINGS = tuple(
+    name
+    for name in FUNCTIONS[FUNCTIONS.index("utilization") : FUNCTIONS.index("register_events")]
+    if name not in _NOT_ON_H100
+)
 
 NOT_SUPPORTED = 3
 NO_PERMISSION = 4
 GPU_IS_LOST = 15
 RESET_REQUIRED = 16
 LIB_RM_VERSION_MISMATCH = 18
+DEPRECATED = 26
 UNKNOWN = 999
 
+XID_EVENT, NO_INSTANCE = 8, 0xFFFFFFFF  # nvml.h
+
 _EVENTS = 256
+_FUNCTIONS_MAX = 96
+_FIELDS_MAX = 256
+DOUBLE, UNSIGNED, UNSIGNED_LONG_LONG = 0, 1, 3  # nvmlValueType_t in nvml.h
 _MAGIC = 0x4C4D564E
+
+
+class Field(ctypes.Structure):
+    """One value of `nvmlDeviceGetFieldValues`; `bits` are the bytes of its union."""
+
+    _fields_ = (
+        ("id", ctypes.c_uint32),
+        ("scope", ctypes.c_uint32),
+        ("ret", ctypes.c_int32),
+        ("type", ctypes.c_uint32),
+        ("bits", ctypes.c_uint64),
+    )
 
 
 class Gpu(ctypes.Structure):
@@ -53,12 +99,13 @@ class Gpu(ctypes.Structure):
 
     _fields_ = (
         ("every_return", ctypes.c_int32),
-        ("returns", ctypes.c_int32 * 32),
-        ("hangs", ctypes.c_uint32 * 32),
+        ("delay_ms", ctypes.c_uint32),
+        ("returns", ctypes.c_int32 * _FUNCTIONS_MAX),
+        ("hangs", ctypes.c_uint32 * _FUNCTIONS_MAX),
+        ("calls", ctypes.c_uint32 * _FUNCTIONS_MAX),
         ("utilization_percent", ctypes.c_uint32),
         ("power_mw", ctypes.c_uint32),
         ("temperature_c", ctypes.c_uint32),
-        ("memory_temperature_c", ctypes.c_uint32),
         ("sm_mhz", ctypes.c_uint32),
         ("memory_mhz", ctypes.c_uint32),
         ("limit_mw", ctypes.c_uint32),
@@ -78,6 +125,32 @@ class Gpu(ctypes.Structure):
         ("serial", ctypes.c_char * 32),
         ("vbios", ctypes.c_char * 32),
         ("bus_id", ctypes.c_char * 32),
+        ("minor", ctypes.c_uint32),
+        ("memory_copy_percent", ctypes.c_uint32),
+        ("mig_utilization", ctypes.c_uint32),  # 1 if utilization is answered under MIG, as it should not be
+        ("margin_c", ctypes.c_int32),
+        ("thresholds_c", ctypes.c_uint32 * 8),
+        ("sm_max_mhz", ctypes.c_uint32),
+        ("memory_max_mhz", ctypes.c_uint32),
+        ("clock_events", ctypes.c_uint64),
+        ("ecc_mode", ctypes.c_uint32 * 2),
+        ("sram_exceeded", ctypes.c_uint32),
+        ("banks", ctypes.c_uint32 * 5),
+        ("retired", ctypes.c_uint32 * 2),
+        ("retired_pending", ctypes.c_uint32),
+        ("pcie_gen", ctypes.c_uint32),
+        ("pcie_width", ctypes.c_uint32),
+        ("pcie_gen_max", ctypes.c_uint32),
+        ("pcie_width_max", ctypes.c_uint32),
+        ("links", ctypes.c_uint32),
+        ("link_active", ctypes.c_uint32 * MAX_LINKS),
+        ("fabric_state", ctypes.c_uint32),
+        ("fabric_status", ctypes.c_int32),
+        ("unknown_field_return", ctypes.c_int32),  # of every field that was never set
+        ("fields_asked", ctypes.c_uint32),
+        ("fields_used", ctypes.c_uint32),
+        ("fields", Field * _FIELDS_MAX),
+        # Further sections stand here: a structure from a file of its own each.
     )
 
     def returns_for(self, function: str, code: int) -> None:
@@ -88,17 +161,56 @@ class Gpu(ctypes.Structure):
         """Makes one function sleep on this GPU until it is switched off."""
         self.hangs[FUNCTIONS.index(function)] = int(on)
 
+    def set_field(self, number: int, value: int, scope: int = 0, kind: int = UNSIGNED_LONG_LONG) -> None:
+        """Gives a field of `nvmlDeviceGetFieldValues` a value."""
+        field = self._field(number, scope)
+        field.type, field.bits, field.ret = kind, value, 0
+
+    def field_value(self, number: int, scope: int = 0) -> int:
+        """The value of a field, as it was set."""
+        return int(self._field(number, scope).bits)
+
+    def refuse_field(self, number: int, code: int, scope: int = 0) -> None:
+        """Makes one field return a code, while the batch says success; a field never set says not supported."""
+        self._field(number, scope).ret = code
+
+    def _field(self, number: int, scope: int) -> Field:
+        for at in range(self.fields_used):
+            field = self.fields[at]
+            if (field.id, field.scope) == (number, scope):
+                return field  # type: ignore[no-any-return]
+        field = self.fields[self.fields_used]
+        field.id, field.scope = number, scope
+        self.fields_used += 1
+        return field  # type: ignore[no-any-return]
+
+    def calls_of(self, function: str) -> int:
+        """How often a function was called on this GPU."""
+        return int(self.calls[FUNCTIONS.index(function)])
+
     def ecc_off(self) -> None:
         """What a GPU with ECC switched off says."""
-        self.returns_for("ecc_total", NOT_SUPPORTED)
-        self.returns_for("ecc_location", NOT_SUPPORTED)
+        self.ecc_mode[:] = [0, 0]
+        for function in ("ecc_total", "ecc_location", "sram_status"):
+            self.returns_for(function, NOT_SUPPORTED)
+
+    def ecc_on(self) -> None:
+        """Undoes `ecc_off`."""
+        self.ecc_mode[:] = [1, 1]
+        for function in ("ecc_total", "ecc_location", "sram_status"):
+            self.returns_for(function, 0)
 
 
-class _Event(ctypes.Structure):
-    _fields_ = (("gpu", ctypes.c_uint32), ("xid", ctypes.c_uint32))
+class Event(ctypes.Structure):
+    _fields_ = (
+        ("gpu", ctypes.c_uint32),
+        ("xid", ctypes.c_uint32),
+        ("gi", ctypes.c_uint32),
+        ("type", ctypes.c_uint32),
+    )
 
 
-class _State(ctypes.Structure):
+class State(ctypes.Structure):
     _fields_ = (
         ("magic", ctypes.c_uint32),
         ("init_return", ctypes.c_int32),
@@ -107,8 +219,10 @@ class _State(ctypes.Structure):
         ("gpus", ctypes.c_uint32),
         ("cuda", ctypes.c_uint32),
         ("event_head", ctypes.c_uint32),
+        ("wait_hangs", ctypes.c_uint32),
+        ("wait_return", ctypes.c_int32),
         ("init_aborts", ctypes.c_uint32),
-        ("events", _Event * _EVENTS),
+        ("events", Event * _EVENTS),
         ("driver", ctypes.c_char * 80),
         ("gpu", Gpu * MAX_GPUS),
     )
@@ -125,15 +239,15 @@ class FakeDriver:
     def __init__(self, path: Path, gpus: int) -> None:
         self.path = path
         with path.open("w+b") as file:
-            file.truncate(ctypes.sizeof(_State))
-            self._map = mmap.mmap(file.fileno(), ctypes.sizeof(_State))
-        self.state = _State.from_buffer(self._map)
+            file.truncate(ctypes.sizeof(State))
+            self._map = mmap.mmap(file.fileno(), ctypes.sizeof(State))
+        self.state = State.from_buffer(self._map)
         self.state.magic = _MAGIC
         self.state.gpus = gpus
-        self.state.cuda = 12040
-        self.state.driver = b"570.133.20"
+        self.state.cuda = 13000
+        self.state.driver = b"580.95.05"
         for index in range(MAX_GPUS):
-            self._make_healthy(index)
+            models.make_h100(self.gpu(index), index)
 
     def gpu(self, index: int) -> Gpu:
         """One GPU, to be scripted."""
@@ -145,28 +259,22 @@ class FakeDriver:
         """UUID of one GPU."""
         return bytes(self.gpu(index).uuid).decode()
 
-    def raise_xid(self, index: int, *xids: int) -> None:
-        """Delivers XIDs to whoever waits, in order."""
+    def raise_xid(self, index: int, *xids: int, gi: int = NO_INSTANCE, kind: int = XID_EVENT) -> None:
+        """Delivers XIDs to whoever waits, in order; `kind` is the event type, of which XIDs are one."""
         for xid in xids:
             at = self.state.event_head % _EVENTS
-            self.state.events[at].gpu = index
-            self.state.events[at].xid = xid
+            event = self.state.events[at]
+            event.gpu, event.xid, event.gi, event.type = index, xid, gi, kind
             self.state.event_head += 1
 
-    def _make_healthy(self, index: int) -> None:
-        gpu = self.gpu(index)
-        gpu.utilization_percent = 90 + index
-        gpu.power_mw = 600_000 + 1000 * index
-        gpu.temperature_c = 55 + index
-        gpu.memory_temperature_c = 65 + index
-        gpu.sm_mhz, gpu.memory_mhz = 1980, 2619
-        gpu.limit_mw = gpu.default_limit_mw = 700_000
-        gpu.persistence = 1
-        gpu.energy_mj = 5_000_000_000 + index
-        gpu.total, gpu.reserved, gpu.used = 81559 << 20, 551 << 20, 60000 << 20
-        gpu.free = gpu.total - gpu.reserved - gpu.used
-        gpu.uuid = f"GPU-00000000-0000-4000-8000-{index:012d}".encode()
-        gpu.name = b"NVIDIA H100 80GB HBM3"
-        gpu.serial = f"165{index:010d}".encode()
-        gpu.vbios = b"96.00.74.00.01"
-        gpu.bus_id = f"00000000:{0x19 + 14 * index:02X}:00.0".encode()
+    def swap(self, one: int, other: int) -> None:
+        """Gives two GPUs each other's index, as a new enumeration of the bus may."""
+        kept = bytes(self.gpu(one))
+        ctypes.memmove(ctypes.addressof(self.gpu(one)), bytes(self.gpu(other)), len(kept))
+        ctypes.memmove(ctypes.addressof(self.gpu(other)), kept, len(kept))
+
+    def reload(self, version: bytes) -> None:
+        """What another load of the driver leaves: a version, and counters that begin anew."""
+        self.state.driver = version
+        for index in range(MAX_GPUS):
+            models.start_counters_anew(self.gpu(index))
