@@ -167,6 +167,14 @@ def test_show_names_every_setting_with_its_source_and_is_a_file_itself(tmp_path:
     assert tomllib.loads(ran.stdout)["collector"]["nvml"]["interval"] == 7
 
 
+def test_every_setting_that_is_shown_can_be_read(tmp_path: Path) -> None:
+    """All switches turned and all paths set: TOML has no place where a name is a value and a table at once."""
+    flags = {option.name: option.parse(texts(option)[0]) for option in IN_FILE}
+    shown = show(choose(flags, {}, OPTIONS))
+    again = choose_with({}, file_of(tmp_path, shown))
+    assert {option.name: again[option][0] for option in IN_FILE} == flags
+
+
 def test_what_is_shown_and_read_again_is_the_same() -> None:
     """Any value: the text of a path may hold what TOML escapes."""
     sysfs = next(o for o in OPTIONS if o.name == "path.sysfs")
