@@ -13,6 +13,7 @@ from exporter.config import Option, Settings
 from exporter.errors import Reason
 from exporter.inventory import Inventory
 from exporter.readings import GpuReading, Sample
+from exporter.xids import XidTimes
 
 
 @dataclass(slots=True)
@@ -24,12 +25,14 @@ class NodeState:
         driver: driver version, "" while unknown.
         released: set while the operator wants the driver left alone, to reset a GPU or to reload the driver.
         readings: the GPUs of the last good driver cycle, () while there is none; replaced whole, never changed.
+        xid_times: when each XID was last seen, by any source.
     """
 
     inventory: Inventory
     driver: str = ""
     released: Event = field(default_factory=Event)
     readings: tuple[GpuReading, ...] = ()
+    xid_times: XidTimes = field(default_factory=XidTimes)
 
 
 @dataclass(slots=True)
@@ -53,10 +56,10 @@ class Health:
     errors: dict[Reason, int] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
-    def count(self, reason: Reason) -> None:
-        """Counts one failed cycle or dropped value."""
+    def count(self, reason: Reason, times: int = 1) -> None:
+        """Counts one failed cycle or dropped value, or several."""
         with self._lock:
-            self.errors[reason] = self.errors.get(reason, 0) + 1
+            self.errors[reason] = self.errors.get(reason, 0) + times
 
     def counts(self) -> dict[Reason, int]:
         """A copy of `errors` that no other thread changes."""

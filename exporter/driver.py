@@ -10,9 +10,10 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from exporter.child import Child
-from exporter.config import Option, Settings, seconds, whole
+from exporter.config import SYSFS, Option, Settings, seconds, switch, whole
 from exporter.errors import CollectError, Reason
 from exporter.readings import NVML_NEVER_ANSWERED, NVML_SUCCESS, Asking, NvmlSnapshot
 
@@ -37,7 +38,12 @@ RECYCLE_AFTER = seconds(
 RECYCLE_MEGABYTES = whole(
     "collector.nvml.recycle-megabytes", 256, "resident memory at which a driver process is started anew", 1, 1_000_000
 )
-OPTIONS: tuple[Option[float] | Option[int | None], ...] = (
+SKIP_SUSPENDED = switch(
+    "collector.nvml.skip-suspended",
+    False,
+    "leave alone a GPU that the kernel has suspended, since a question would wake it; its state is then unknown",
+)
+OPTIONS: tuple[Option[Any], ...] = (
     INTERVAL,
     DEADLINE,
     SLOW_INTERVAL,
@@ -45,6 +51,7 @@ OPTIONS: tuple[Option[float] | Option[int | None], ...] = (
     REPLACE_AFTER,
     RECYCLE_AFTER,
     RECYCLE_MEGABYTES,
+    SKIP_SUSPENDED,
 )
 _MAX_BACKOFF_S = 30.0
 _MAX_RECYCLE_S = 600.0
@@ -193,6 +200,8 @@ class Driver:
             f"--static-interval={self._settings[STATIC_INTERVAL]}",
             *(f"--slot={slot}" for slot in rest),
         ]
+        if self._settings[SKIP_SUSPENDED]:
+            options.append(f"--skip-suspended={self._settings[SYSFS] / 'bus' / 'pci' / 'devices'}")
         self._child, self._partial = Child("snapshots", options), bool(rest)
         self._child_started_s = now_s
         return self._child
@@ -219,7 +228,7 @@ class Driver:
         """
         child, age_s = self._child, time.monotonic() - self._child_started_s
         assert child is not None
-        if not snapshot.unidentified and all(gpu.down is None for gpu in snapshot.gpus):
+        if not snapshot.unidentified and all(gpu.down in (None, "suspended") for gpu in snapshot.gpus):
             self._recycle_after_s = self._settings[RECYCLE_AFTER]
         elif age_s >= self._recycle_after_s:
             self._recycle_after_s = min(_MAX_RECYCLE_S, self._recycle_after_s * 2)

@@ -20,6 +20,7 @@ Reason = Literal[
     "not_supported",
     "not_written",
     "out_of_range",
+    "overwritten",
     "released",
     "reset_required",
     "suspect",

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from exporter import metrics as m
 from exporter.errors import Reason
 from exporter.metrics import Family
-from exporter.readings import NVML_SUCCESS, GpuReading, Identity, NvmlSnapshot, Sample, XidEvent
+from exporter.readings import NVML_SUCCESS, GpuReading, Identity, NvmlSnapshot, Sample
 
 
 def place_gpus(
@@ -44,13 +44,22 @@ def place_gpus(
 
 
 def gpu_samples(readings: Iterable[GpuReading]) -> Iterator[Sample]:
-    """Identity, up and reason of every GPU; readings and missing fields of those that answered."""
+    """Identity, up and reason of every GPU; readings and missing fields of those that answered.
+
+    A suspended GPU was not asked: it is neither up nor down, and that is said in place of `GPU_UP`.
+    """
     for reading in readings:
         gpu = reading.identity
         key = (gpu.uuid, gpu.slot)
-        yield Sample(m.GPU_UP, key, 1.0 if reading.down is None else 0.0)
+        asleep = reading.down == "suspended"
+        if asleep:
+            yield Sample(m.FIELD_UNAVAILABLE, (*key, m.GPU_UP.field, "suspended"), 1.0)
+        else:
+            yield Sample(m.GPU_UP, key, 1.0 if reading.down is None else 0.0)
         facts = (gpu.model, gpu.serial, gpu.vbios, gpu.driver, gpu.cuda, gpu.mig_mode, gpu.persistence)
         yield Sample(m.GPU_INFO, (*key, *facts, str(gpu.index)), 1.0)
+        if asleep:
+            continue
         if reading.down is not None:
             yield Sample(m.GPU_DOWN_REASON, (*key, reading.down), 1.0)
             continue
@@ -73,35 +82,6 @@ def worker_samples(stuck_s: float, code: int) -> Iterator[Sample]:
     yield Sample(m.NVML_WORKER_STUCK, (), 1.0 if stuck_s > 0 else 0.0)
     yield Sample(m.NVML_WORKER_STUCK_SECONDS, (), stuck_s)
     yield Sample(m.NVML_RETURN_CODE, (), float(code))
-
-
-class XidCounts:
-    """XIDs since the start, by GPU and number. No code is left out and nothing is ever cleared.
-
-    Args:
-        source: value of the `source` label, "nvml" or "kmsg".
-    """
-
-    def __init__(self, source: str) -> None:
-        self._source = source
-        self._seen: dict[tuple[str, str, int], tuple[int, float]] = {}
-
-    def add(self, event: XidEvent) -> None:
-        """Counts one event."""
-        key = (event.uuid, event.slot, event.xid)
-        count, _ = self._seen.get(key, (0, 0.0))
-        self._seen[key] = (count + 1, event.at_s)
-
-    def samples(self, gpus: Iterable[Identity]) -> Iterator[Sample]:
-        """Watched XIDs of `gpus`, at 0 if unseen, and every XID that was seen."""
-        rows: dict[tuple[str, str, int], tuple[int, float]] = {
-            (gpu.uuid, gpu.slot, xid): (0, 0.0) for gpu in gpus for xid in m.WATCHED_XIDS
-        }
-        rows.update(dict(self._seen))
-        for (uuid, slot, xid), (count, at_s) in rows.items():
-            yield Sample(m.GPU_XID_EVENTS, (uuid, slot, str(xid), self._source), float(count))
-            if count:
-                yield Sample(m.GPU_XID_LAST, (uuid, slot, str(xid)), at_s)
 
 
 def allocation_samples(

@@ -146,7 +146,8 @@ GPUS_VISIBLE = _node("gpus_visible", "gauge", "GPUs that answered in the last cy
 GPU_UP = _gpu(
     "up",
     "flag",
-    "1 if the GPU answered in the last cycle, 0 if a GPU of the inventory did not; absent before the first.",
+    "1 if the GPU answered in the last cycle, 0 if a GPU of the inventory did not; absent before the first, and "
+    "for a suspended GPU that was left alone.",
 )
 GPU_DOWN_REASON = _gpu(
     "down_reason",
@@ -221,12 +222,17 @@ GPU_PCIE_LINK = _gpu(
 GPU_NVLINK_BYTES = _gpu(
     "nvlink_bytes_total",
     "counter",
-    "Data over all NVLinks of the GPU by direction, without protocol overhead.",
+    "Bytes over all NVLinks of the GPU by direction; up to NVLink 4 without protocol overhead.",
     "dir",
     valid=COUNT,
 )
 GPU_NVLINK_ERRORS = _gpu(
-    "nvlink_errors_total", "counter", "NVLink errors by type, all links of the GPU together.", "type", valid=COUNT
+    "nvlink_errors_total",
+    "counter",
+    "NVLink errors by type, all links of the GPU together; NVLink 5 counts other types, and recovery_failed is a "
+    "part of recovery.",
+    "type",
+    valid=COUNT,
 )
 GPU_NVLINKS = _gpu("nvlinks", "gauge", "NVLinks of the GPU by state.", "state", valid=CODE)
 GPU_FABRIC_STATE = _gpu(
@@ -319,7 +325,12 @@ GPU_XID_EVENTS = _gpu(
     "Driver error events (XID) seen since the exporter started; sources overlap, so never sum over source.",
     *("xid", "source"),
 )
-GPU_XID_LAST = _gpu("xid_last_timestamp_seconds", "gauge", "Unix time of the last event of this XID.", "xid")
+GPU_XID_LAST = _gpu(
+    "xid_last_timestamp_seconds",
+    "gauge",
+    "Unix time of the last event of this XID, whichever source saw it; also of one from before the exporter started.",
+    "xid",
+)
 
 # --- one GPU: who uses it --------------------------------------------------------------------------------
 GPU_PROCESSES = _gpu("processes", "gauge", "Processes that compute on the GPU.", valid=(0.0, 1e6))

@@ -152,10 +152,10 @@ class NvmlSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Sent before each GPU of a cycle, so that a hang can be blamed on one GPU.
+    """Sent before each GPU is asked, so that a hang can be blamed on one GPU.
 
     Attributes:
-        number: of the request.
+        number: of the request; 0 from the event process, which has none.
         slot: the GPU that is asked next; "" once it is done and the driver as a whole is asked.
     """
 
@@ -171,13 +171,15 @@ class XidEvent:
         uuid: GPU it came from; "" if the driver named a handle that was never registered.
         slot: its slot, "" likewise.
         xid: the number.
-        at_s: Unix time at which the wait returned.
+        at_s: Unix time: when the wait for it returned, or when the kernel logged it.
+        gi: GPU instance it is about, None outside MIG or where nobody says.
     """
 
     uuid: str
     slot: str
     xid: int
     at_s: float
+    gi: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +187,13 @@ class XidBeat:
     """Sign of life of the event process, after every wait.
 
     Attributes:
-        code: NVML return code of the initialisation.
-        registered: how many GPUs send their events.
+        code: NVML return code of the initialisation or, later, of the wait.
+        registered: UUIDs of the GPUs that send their events.
+        refused: UUIDs of GPUs that answer and do not let their events be waited for, and why.
         events: what this wait returned, in order.
     """
 
     code: int
-    registered: int = 0
+    registered: tuple[str, ...] = ()
+    refused: tuple[tuple[str, Reason], ...] = ()
     events: tuple[XidEvent, ...] = ()

@@ -126,6 +126,7 @@ class Runner:
             except Exception:  # as above: one collector's defect costs its own lines alone
                 collector.health.count("internal")
                 _log.exception("collector %s", collector.name)
+        yield from self._node.xid_times.samples()
 
     def unready(self) -> str:
         """Why the exporter is not ready, "" if it is: a collector without a cycle yet, or overdue."""

@@ -17,6 +17,11 @@ As floats the four INT64 values are one: 2^63.
 _TOO_LARGE: Final = 2.0**62
 
 
+def is_blank(raw: float) -> bool:
+    """True for a number that stands for "no value"; to be asked before a raw number is taken apart or added up."""
+    return raw in BLANKS or raw >= _TOO_LARGE
+
+
 def screen(raw: float, value: float, family: Family) -> Reason | None:
     """Says why a raw number may not be served, or None if it may.
 
@@ -29,7 +34,7 @@ def screen(raw: float, value: float, family: Family) -> Reason | None:
     """
     if not math.isfinite(raw):
         return "out_of_range"
-    if raw in BLANKS or raw >= _TOO_LARGE:
+    if is_blank(raw):
         return "blank"
     if family.valid is not None and not family.valid[0] <= value <= family.valid[1]:
         return "out_of_range"

@@ -23,26 +23,21 @@ from prometheus_client.registry import Collector
 from exporter import __version__
 from exporter.collector import Health, health_samples
 from exporter.collectors import discover
-from exporter.collectors.psi import RESOURCES, psi_samples
-from exporter.gpus import (
-    XidCounts,
-    allocation_samples,
-    count_samples,
-    gpu_samples,
-    place_gpus,
-    worker_samples,
-)
+from exporter.gpus import allocation_samples, count_samples, gpu_samples, place_gpus, worker_samples
 from exporter.metrics import NODE_INFO
 from exporter.page import render
 from exporter.readings import NVML_SUCCESS, GpuReading, Identity, NvmlSnapshot, Sample, XidEvent
 from exporter.runner import exporter_sample
 from exporter.scenario import Scenario, read_scenario
 from exporter.server import App, Response, landing, text
+from exporter.simulated_board import UNAVAILABLE
 from exporter.simulated_gpu import DRIVER, GpuTimeline, gpu_values
+from exporter.simulated_node import NodeLoad, node_samples
+from exporter.xid_line import OFF_THE_BUS
+from exporter.xids import XidCounts, XidTimes
 
 __all__ = ["Fleet", "FleetApp", "read_scenario"]
 
-_XID_OFF_THE_BUS = 79  # "GPU has fallen off the bus" in NVIDIA's XID catalogue
 _NAMESPACE = uuid.UUID("6f1f6f0a-8f4e-5d0b-9a5e-3f0c7a1f7d11")
 _HOST = re.compile(r"[A-Za-z0-9.:\[\]_-]{1,255}")
 
@@ -55,7 +50,7 @@ class _Node:
     job: str | None
     gpus: tuple[Identity, ...]
     timelines: tuple[GpuTimeline, ...]
-    stall_rate: float
+    load: NodeLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +99,17 @@ class Fleet:
                     serial=f"SIM{rng.randrange(10**10):010d}",
                     vbios="96.00.74.00.01",
                     driver=DRIVER,
-                    cuda="12.4",
+                    cuda="13.0",
                     mig_mode="disabled",
                     persistence="enabled",
+                    minor=index,
                 )
             )
             timelines.append(GpuTimeline(scenario, name, index, job is not None, rng))
         stall_rate = random.Random(f"{scenario.seed}/{name}").uniform(0.002, 0.01)
-        return _Node(name, job, tuple(gpus), tuple(timelines), stall_rate)
+        first = min((other for other, its in scenario.job_by_node.items() if its == job), default="")
+        load = NodeLoad(job, timelines, stall_rate, loads_hang=name == first)
+        return _Node(name, job, tuple(gpus), tuple(timelines), load)
 
     def samples(self, name: str, at_s: float) -> list[Sample] | None:
         """The page of a node.
@@ -160,13 +158,12 @@ class Fleet:
         yield from worker_samples(0.0, NVML_SUCCESS)
         facts = (node.name, self._uuid(node.name, "boot", boots), "6.8.0-simulated", DRIVER)
         yield Sample(NODE_INFO, facts, 1.0)
-        stalled = node.job is not None
-        yield from psi_samples(_stall_us(node.stall_rate if stalled else 1e-4, at_s - boot_s))
+        yield from node_samples(node.load, boot_s, at_s)
         readings = place_gpus(node.gpus, self._snapshot(node, at_s), None)
         visible = sum(reading.down is None for reading in readings)
         yield from count_samples(len(readings), visible)
         yield from gpu_samples(readings)
-        yield from self._xids(node, boot_s, at_s).samples(node.gpus)
+        yield from self._xids(node, boot_s, at_s)
         jobs = {} if node.job is None else {gpu.uuid: (node.job,) for gpu in node.gpus}
         yield from allocation_samples(node.gpus, jobs, "slurm")
 
@@ -176,28 +173,24 @@ class Fleet:
             if timeline.mode(at_s) == "gpu_lost":
                 gpus.append(GpuReading(identity, "lost"))
             else:
-                gpus.append(GpuReading(identity, None, gpu_values(timeline, at_s)))
+                gpus.append(GpuReading(identity, None, gpu_values(timeline, at_s), UNAVAILABLE))
         return NvmlSnapshot(NVML_SUCCESS, DRIVER, tuple(gpus))
 
-    def _xids(self, node: _Node, boot_s: float, at_s: float) -> XidCounts:
-        """Every loss of a GPU since the node came up, as the exporter of that node would remember it."""
-        counts = XidCounts("nvml")
+    def _xids(self, node: _Node, boot_s: float, at_s: float) -> Iterator[Sample]:
+        """Every loss of a GPU since the node came up, as the exporter of that node would remember it.
+
+        The driver and the kernel's log tell the same ones: a real node has both sources.
+        """
+        times = XidTimes()
+        sources = (XidCounts("kmsg", times), XidCounts("nvml", times))
         for identity, timeline in zip(node.gpus, node.timelines, strict=True):
             for onset_s in timeline.onsets("gpu_lost", boot_s, at_s):
                 seen_s = self._started_s + onset_s
-                counts.add(XidEvent(identity.uuid, identity.slot, _XID_OFF_THE_BUS, seen_s))
-        return counts
-
-
-def _stall_us(rate: float, up_s: float) -> dict[tuple[str, str], float]:
-    """Stall counters of a node that has been up for `up_s`; never falling: the slope is >= rate / 2."""
-    shape_s = up_s + 0.5 * 11.0 * math.sin(up_s / 11.0)
-    found: dict[tuple[str, str], float] = {}
-    for weight, resource in zip((0.5, 1.0, 0.05), RESOURCES, strict=True):
-        some_us = weight * rate * shape_s * 1e6
-        found[resource, "some"] = float(round(some_us))
-        found[resource, "full"] = 0.0 if resource == "cpu" else float(round(0.6 * some_us))
-    return found
+                for counts in sources:
+                    counts.add(XidEvent(identity.uuid, identity.slot, OFF_THE_BUS, seen_s))
+        for counts in sources:
+            yield from counts.samples(node.gpus)
+        yield from times.samples()
 
 
 class _HostPage(Collector):

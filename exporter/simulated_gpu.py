@@ -17,10 +17,11 @@ from exporter import metrics as m
 from exporter.metrics import Family
 from exporter.readings import Value
 from exporter.scenario import FAULT_KINDS, FaultKind, Scenario
+from exporter.simulated_board import board_values
 
 Mode = FaultKind | Literal["job", "idle"]
 
-DRIVER: Final = "570.133.20"
+DRIVER: Final = "580.95.05"
 LIMIT_WATTS: Final = 700.0
 CAPPED_LIMIT_WATTS: Final = 400.0
 _MIB: Final = 2**20
@@ -127,6 +128,20 @@ class GpuTimeline:
             return number, (count - 1) * (self.repeat_s or 0.0) + max(ends_s)
         return number, 0.0
 
+    def loaded_s(self, at_s: float) -> float:
+        """When the counters of the driver last began at 0: when the GPU or the node came back; 0.0 if never."""
+        return max(self.resets("gpu_lost", at_s)[1], self.resets("node_down", at_s)[1])
+
+    def _time_in_s(self, mode: Mode, at_s: float) -> float:
+        count, rest_s = self._split(max(0.0, at_s))
+        spans_s = [(s.start_s, s.end_s) for s in self.segments if s.mode == mode]
+        whole_s = count * sum(end_s - start_s for start_s, end_s in spans_s) if count else 0.0
+        return whole_s + sum(max(0.0, min(end_s, rest_s) - start_s) for start_s, end_s in spans_s)
+
+    def loaded_in_s(self, mode: Mode, at_s: float) -> float:
+        """Time spent in a mode since the counters last began at 0."""
+        return self._time_in_s(mode, at_s) - self._time_in_s(mode, self.loaded_s(at_s))
+
     def power_watts(self, at_s: float) -> float:
         """Board power at a time."""
         level = _LEVELS[self.mode(at_s)]
@@ -169,7 +184,7 @@ class GpuTimeline:
 
     def energy_joules(self, at_s: float) -> float:
         """The board's counter: it starts at 0 when the GPU or the node comes back."""
-        back_s = max(self.resets("gpu_lost", at_s)[1], self.resets("node_down", at_s)[1])
+        back_s = self.loaded_s(at_s)
         before = 0.0 if back_s else self.energy_before_joules
         return before + self.work_joules(at_s) - self.work_joules(back_s)
 
@@ -211,13 +226,15 @@ def gpu_values(timeline: GpuTimeline, at_s: float) -> tuple[Value, ...]:
     utilization = min(1.0, max(0.0, round(level.utilization + level.utilization_swing * jitter, 2)))
     used = int(0.84 * _TOTAL_BYTES) if timeline.allocated else 4 * _MIB
     celsius = timeline.temperature_celsius(at_s)
+    watts = timeline.power_watts(at_s)
     found: list[tuple[Family, tuple[str, ...], float]] = [
         (m.GPU_UTILIZATION, (), utilization),
         (m.GPU_MEMORY, ("used",), used),
         (m.GPU_MEMORY, ("free",), _TOTAL_BYTES - _RESERVED_BYTES - used),
         (m.GPU_MEMORY, ("reserved",), _RESERVED_BYTES),
         (m.GPU_MEMORY, ("total",), _TOTAL_BYTES),
-        (m.GPU_POWER, (), round(timeline.power_watts(at_s), 3)),
+        (m.GPU_POWER, (), round(watts, 3)),
+        (m.GPU_POWER_INSTANT, (), round(watts + 0.1 * level.swing_watts * jitter, 3)),
         (m.GPU_ENERGY, (), round(timeline.energy_joules(at_s), 3)),
         (m.GPU_TEMPERATURE, ("gpu",), round(celsius)),
         (m.GPU_TEMPERATURE, ("memory",), round(celsius + 7.0)),
@@ -231,6 +248,7 @@ def gpu_values(timeline: GpuTimeline, at_s: float) -> tuple[Value, ...]:
         (m.GPU_ROW_REMAP_FAILED, (), 0.0),
         (m.GPU_PCIE_REPLAYS, (), timeline.replays),
     ]
+    found += board_values(timeline, at_s, round(celsius))
     for kind in ("corrected", "uncorrected"):
         for scope in ("volatile", "aggregate"):
             count = timeline.corrected_before if (kind, scope) == ("corrected", "aggregate") else 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from exporter.errors import DriverError, Reason
 from exporter.nvml.call import GPU_GONE, PERMANENT, device_count, driver_version, reason_of
@@ -40,14 +41,22 @@ class _Device:
     """A GPU that has been identified, with what need not be asked again at once.
 
     Attributes:
-        identity: as of the last static refresh.
         gpu: what sources are given; its handle stays valid for the life of the initialisation.
         kept: by position in `SOURCES`: permanent refusals, and the last slow outcomes.
     """
 
-    identity: Identity
     gpu: Gpu
     kept: dict[int, _Outcome] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> Identity:
+        """As of the last static refresh."""
+        return self.gpu.identity
+
+    def ask_anew(self) -> None:
+        """Forgets what was kept so as not to be asked again."""
+        self.kept.clear()
+        self.gpu.refused.clear()
 
 
 class Survey:
@@ -58,6 +67,7 @@ class Survey:
         static_interval_s: how often identities and permanent refusals are asked again.
         clock: monotonic seconds.
         slots: the only GPUs to touch, by PCI address; None for all that the driver counts.
+        pci: folder of the PCI devices in sysfs, to leave alone a GPU that is suspended; None to ask every GPU.
     """
 
     def __init__(
@@ -66,11 +76,13 @@ class Survey:
         static_interval_s: float,
         clock: Callable[[], float],
         slots: Sequence[str] | None = None,
+        pci: Path | None = None,
     ) -> None:
         self._slow_interval_s = slow_interval_s
         self._static_interval_s = static_interval_s
         self._clock = clock
         self._slots = slots
+        self._pci = pci
         self._devices: dict[int | str, _Device] = {}
         self._slow_at_s = self._static_at_s = clock()
 
@@ -115,30 +127,45 @@ class Survey:
                 tell(key)
             try:
                 handle = device_handle(key)
-                self._devices[key] = _Device(identify(handle), Gpu(handle))
+                self._devices[key] = _Device(Gpu(handle, identify(handle)))
             except DriverError as exc:
                 failed.append((key, reason_of(exc.code)))
         return tuple(failed)
 
     def _read(self, device: _Device, slow: bool, static: bool, dropped: list[Reason]) -> GpuReading:
         device.gpu.now_s = self._clock()
+        if self._suspended(device.identity.slot):
+            return GpuReading(device.identity, "suspended")
         try:
             self._refresh(device, static)
             outcomes = [self._outcome(device, position, slow, dropped) for position in range(len(SOURCES))]
         except _Gone as gone:
-            device.kept.clear()  # after a reset, nothing known from before holds
+            device.ask_anew()  # after a reset, nothing known from before holds
             device.gpu.memory.clear()
             return GpuReading(device.identity, gone.reason)
         values = tuple(value for outcome in outcomes for value in outcome.values)
         refusals = [refusal for outcome in outcomes for refusal in outcome.refusals]
         return GpuReading(device.identity, None, values, fold_refusals(refusals, values))
 
+    def _suspended(self, slot: str) -> bool:
+        """True if the kernel has put the GPU to sleep, from which any question would wake it."""
+        if self._pci is None:
+            return False
+        try:
+            status = (self._pci / f"{slot}.0" / "power" / "runtime_status").read_text(encoding="ascii")
+        except OSError:
+            return False  # a device without runtime power management
+        return status.strip() == "suspended"
+
     def _refresh(self, device: _Device, static: bool) -> None:
         """Proves that the GPU answers, and asks it anew who it is when due or when it has changed."""
         try:
-            if static or device_uuid(device.gpu.handle) != device.identity.uuid:
-                device.identity = identify(device.gpu.handle)
-                device.kept.clear()
+            changed = device_uuid(device.gpu.handle) != device.identity.uuid
+            if changed:
+                device.gpu.memory.clear()
+            if static or changed:
+                device.gpu.identity = identify(device.gpu.handle)
+                device.ask_anew()
         except DriverError as exc:
             raise _Gone(reason_of(exc.code)) from exc
 
@@ -169,7 +196,10 @@ def _ask(source: Source, gpu: Gpu, dropped: list[Reason]) -> _Outcome:
     outcome = _Outcome([], [])
     for into, raw in found:
         if isinstance(raw, Refused):
-            outcome.refusals.append((into, reason_of(raw)))
+            why = reason_of(raw)
+            if why in GPU_GONE:
+                raise _Gone(why)
+            outcome.refusals.append((into, why))
             continue
         value = into.value(raw)
         bad = screen(raw, value, into.family)

@@ -10,6 +10,7 @@ need() { # PACKAGE FILE-OR-COMMAND
 need gcc gcc
 need libc6-dev /usr/include/stdlib.h
 need prometheus prometheus
+need strace strace
 need prometheus-alertmanager prometheus-alertmanager
 need chromium chromium
 need shellcheck shellcheck

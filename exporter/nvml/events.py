@@ -1,4 +1,9 @@
-"""XID events from the driver."""
+"""XID events from the driver.
+
+Newer drivers send more types (DRAM retirement, poison, recovery action; nvmlDeviceGetSupportedEventTypes tells which).
+None of them is an XID and the contract has no family for them, so they are not asked for: what they tell stands in the
+families of remapped rows, ECC errors and the recovery action, and in the XIDs that the driver sends with them.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +31,14 @@ def register_xid(handle: Any, events: Any) -> None:
     call(pynvml.nvmlDeviceRegisterEvents, handle, pynvml.nvmlEventTypeXidCriticalError, events)
 
 
-def wait_xid(events: Any, timeout_ms: int) -> tuple[int, int] | None:
+_NO_INSTANCE = 0xFFFFFFFF  # gpuInstanceId of an event that is not about a MIG instance (nvml.h)
+
+
+def wait_xid(events: Any, timeout_ms: int) -> tuple[int, int, int | None] | None:
     """Waits for one event.
 
     Returns:
-        (handle key, XID), or None when nothing happened in `timeout_ms`.
+        (handle key, XID, GPU instance or None), or None when nothing happened in `timeout_ms`.
 
     Raises:
         DriverError: the set is unusable and must be built anew.
@@ -43,4 +51,5 @@ def wait_xid(events: Any, timeout_ms: int) -> tuple[int, int] | None:
         raise
     if data.eventType != pynvml.nvmlEventTypeXidCriticalError:
         return None
-    return handle_key(data.device), int(data.eventData)
+    instance = int(data.gpuInstanceId)
+    return handle_key(data.device), int(data.eventData), None if instance == _NO_INSTANCE else instance

@@ -17,6 +17,11 @@ def _cuda_version() -> str:
     return f"{int(number) // 1000}.{int(number) % 1000 // 10}" if number else ""
 
 
+def _minor(handle: Any) -> int | None:
+    found = text(pynvml.nvmlDeviceGetMinorNumber, handle)
+    return int(found) if found else None
+
+
 def device_handle(key: int | str) -> Any:
     """Handle of the GPU with this index, or in this slot; raises `DriverError`.
 
@@ -32,13 +37,18 @@ def device_uuid(handle: Any) -> str:
     return str(call(pynvml.nvmlDeviceGetUUID, handle))
 
 
-def identify(handle: Any) -> Identity:
-    """Asks a GPU who it is; raises `DriverError` if it cannot say its UUID, PCI address and index."""
+def device_slot(handle: Any) -> str:
+    """Slot of the GPU; raises `DriverError` if it cannot say its PCI address."""
     bus_id = call(pynvml.nvmlDeviceGetPciInfo, handle).busId
     try:
-        slot = normalise_slot(bus_id.decode("ascii") if isinstance(bus_id, bytes) else bus_id)
+        return normalise_slot(bus_id.decode("ascii") if isinstance(bus_id, bytes) else bus_id)
     except ValueError as exc:
         raise DriverError(pynvml.NVML_ERROR_UNKNOWN) from exc
+
+
+def identify(handle: Any) -> Identity:
+    """Asks a GPU who it is; raises `DriverError` if it cannot say its UUID, PCI address and index."""
+    slot = device_slot(handle)
     return Identity(
         uuid=device_uuid(handle),
         slot=slot,
@@ -50,4 +60,5 @@ def identify(handle: Any) -> Identity:
         cuda=_cuda_version(),
         mig_mode=switch(pynvml.nvmlDeviceGetMigMode, handle),
         persistence=switch(pynvml.nvmlDeviceGetPersistenceMode, handle),
+        minor=_minor(handle),
     )

@@ -1,15 +1,29 @@
-"""What a source of readings is: one driver call, and where its numbers go."""
+"""What a source of readings is: one subject of the driver, and where its numbers go."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import pynvml
 
+from exporter.errors import DriverError
 from exporter.family import Family
-from exporter.nvml.call import call
+from exporter.nvml.call import PERMANENT, call, reason_of
+from exporter.readings import Identity
+
+
+class Refused(int):
+    """The NVML return code of one value, where the call as a whole succeeded."""
+
+    @property
+    def permanent(self) -> bool:
+        """True if it need not be asked again until the next static refresh."""
+        return reason_of(self) in PERMANENT
+
+
+Raw = float | Refused
 
 
 @dataclass(slots=True)
@@ -18,20 +32,18 @@ class Gpu:
 
     Attributes:
         handle: NVML handle.
+        identity: who it is, as of the last static refresh.
         now_s: monotonic seconds of this cycle.
         memory: what sources keep from one cycle to the next, by a name of their own; emptied when the GPU is gone.
+        refused: what the driver refused for good, by whatever stands for the question; emptied with every static
+            refresh too.
     """
 
     handle: Any
+    identity: Identity
     now_s: float = 0.0
     memory: dict[str, Any] = field(default_factory=dict)
-
-
-class Refused(int):
-    """The NVML return code of one value in a batch whose call as a whole succeeded."""
-
-
-Raw = float | Refused
+    refused: dict[Hashable, Refused] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +66,24 @@ class Field:
         return raw * self.times / self.per
 
 
+Pairs = Sequence[tuple[Field, Raw]]
+Read = Callable[[Gpu], Pairs]
+"""Makes the calls and gives fields with their raw values; raises `DriverError`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One driver call.
+    """One driver call, or a few that belong together.
 
     Attributes:
         slow: True for calls made on the slow cycle alone.
         fields: what it fills when it fills everything; each is named unavailable when the call fails.
-        read: makes the call and gives fields with their raw values; raises `DriverError`.
+        read: makes the call.
     """
 
     slow: bool
     fields: tuple[Field, ...]
-    read: Callable[[Gpu], Sequence[tuple[Field, Raw]]]
+    read: Read
 
 
 def fast(fields: Sequence[Field], raws: Callable[[Any], Sequence[Raw]]) -> Source:
@@ -92,21 +109,29 @@ def number(function: Callable[..., Any], *args: Any) -> Callable[[Any], Sequence
     return read
 
 
-# Members of the value union by its type tag (nvmlValueType_t in nvml.h).
-_UNION_MEMBER: Final = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
+def first_of(*ways: Read) -> Read:
+    """The first of several ways to one thing that this GPU does not refuse for good.
 
+    A way that fails for now is not replaced by the next one: two counters of one thing begin at different numbers,
+    and a change between them would look like traffic.
+    """
 
-def field_values(*field_ids: int) -> Callable[[Any], Sequence[Raw]]:
-    """Reads a batch of field ids; the call says success even where a value says otherwise."""
-
-    def one(value: Any) -> Raw:
-        if value.nvmlReturn != pynvml.NVML_SUCCESS:
-            return Refused(value.nvmlReturn)
-        if not 0 <= value.valueType < len(_UNION_MEMBER):
-            return Refused(pynvml.NVML_ERROR_UNKNOWN)
-        return float(getattr(value.value, _UNION_MEMBER[value.valueType]))
-
-    def read(handle: Any) -> Sequence[Raw]:
-        return tuple(one(value) for value in call(pynvml.nvmlDeviceGetFieldValues, handle, list(field_ids)))
+    def read(gpu: Gpu) -> Pairs:
+        for way in ways:
+            if way in gpu.refused:
+                continue
+            try:
+                found = way(gpu)
+            except DriverError as exc:
+                code = Refused(exc.code)
+                if not code.permanent:
+                    raise
+                gpu.refused[way] = code
+                continue
+            if all(isinstance(raw, Refused) and raw.permanent for _, raw in found):
+                gpu.refused[way] = Refused(pynvml.NVML_ERROR_NOT_SUPPORTED)
+                continue
+            return found
+        raise DriverError(pynvml.NVML_ERROR_NOT_SUPPORTED)
 
     return read

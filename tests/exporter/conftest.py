@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.exporter.fake_nvml.script import FakeDriver
+from tests.exporter.cycles import Cycles
+from tests.exporter.fake_nvml.script import FakeDriver, Gpu
 from tests.exporter.harness import FAST, Exporter, build_library, environment
 
 StartExporter = Callable[..., Exporter]
@@ -43,3 +44,16 @@ def start(env: dict[str, str]) -> Iterator[StartExporter]:
             return exporter
 
         yield run
+
+
+@pytest.fixture
+def cycles(env: dict[str, str]) -> Iterator[Cycles]:
+    """A driver process over the scripted driver, asked for one cycle after another."""
+    with Cycles(env) as running:
+        yield running
+
+
+@pytest.fixture
+def gpu(driver: FakeDriver) -> Gpu:
+    """The first GPU of the scripted driver."""
+    return driver.gpu(0)

@@ -21,6 +21,11 @@ from tests.exporter.fake_nvml.script import FUNCTIONS, State
 
 HERE = Path(__file__).parent
 PROC = HERE / "data" / "proc"
+SYS = HERE / "data" / "sys"
+CGROUP = HERE / "data" / "cgroup_v2"
+ROOTS = (f"--path.procfs={PROC}", f"--path.sysfs={SYS}", f"--path.cgroup={CGROUP}")
+"""A kernel that is always the same."""
+KMSG = HERE / "data" / "kmsg"
 PREFIX = "gpuminutes_"
 FAST = ("--collector.nvml.interval=1", "--collector.nvml.slow-interval=1", "--collector.nvml.deadline=1")
 
@@ -95,8 +100,8 @@ def environment(library: Path | None, state: Path | None) -> dict[str, str]:
 
 
 def command(*options: str) -> list[str]:
-    """Command line of the exporter under test."""
-    return [sys.executable, "-m", "exporter.cli", *options]
+    """Command line of the exporter under test; it reads a kernel log without XIDs unless another is named."""
+    return [sys.executable, "-m", "exporter.cli", f"--collector.kmsg.path={KMSG}", *options]
 
 
 def run_exporter(*options: str, env: dict[str, str], timeout_s: float = 30) -> subprocess.CompletedProcess[str]:
@@ -158,6 +163,13 @@ class Exporter:
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # the thread has just ended
                 found += map(int, (task / "children").read_text().split())
         return sorted(found)
+
+    def command_line(self, pid: int) -> bytes:
+        """Command line of one of them, empty if it has ended."""
+        try:
+            return Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            return b""
 
     def stop_and_read_log(self) -> str:
         """Ends it, and gives all that it logged."""

@@ -4,41 +4,11 @@ from __future__ import annotations
 
 PENDING = frozenset(
     {
-        "node_blocked_tasks",
-        "node_blocked_task_oldest_seconds",
-        "nfs_op_seconds_total",
-        "nfs_ops_total",
-        "nfs_retrans_total",
-        "nfs_timeouts_total",
-        "disk_io_seconds_total",
-        "disk_io_busy_seconds_total",
-        "disk_ios_in_progress",
-        "job_pressure_stall_seconds_total",
-        "gpu_memory_copy_utilization_ratio",
         "gpu_sm_active_ratio",
         "gpu_sm_occupancy_ratio",
         "gpu_tensor_active_ratio",
         "gpu_dram_active_ratio",
         "gpu_engine_active_ratio",
-        "gpu_pcie_bytes_per_second",
-        "gpu_pcie_errors_total",
-        "gpu_pcie_link",
-        "gpu_nvlink_bytes_total",
-        "gpu_nvlink_errors_total",
-        "gpu_nvlinks",
-        "gpu_fabric_state",
-        "gpu_fabric_status",
-        "gpu_power_instant_watts",
-        "gpu_temperature_margin_celsius",
-        "gpu_clock_max_hertz",
-        "gpu_clock_event_active",
-        "gpu_clock_event_seconds_total",
-        "gpu_ecc_mode",
-        "gpu_sram_ecc_threshold_exceeded",
-        "gpu_row_remap_banks",
-        "gpu_retired_pages",
-        "gpu_retired_pages_pending",
-        "gpu_recovery_action",
         "gpu_processes",
         "gpu_process_memory_bytes",
         "mig_info",
@@ -49,3 +19,17 @@ PENDING = frozenset(
         "mig_engine_active_ratio",
     }
 )
+
+TWO_CYCLES = frozenset({"gpu_pcie_bytes_per_second"})
+"""Readings that need two cycles of the driver, so that a page printed once has none."""
+
+NOT_ON_H100 = frozenset({"gpu_retired_pages", "gpu_retired_pages_pending"})
+"""Readings that the healthy GPUs of the fake driver do not support."""
+
+REMEMBERED = frozenset(
+    {
+        *("gpu_up", "gpu_down_reason", "gpu_info", "gpu_xid_events_total", "gpu_xid_last_timestamp_seconds"),
+        *("gpu_allocated", "gpu_workload_info", "field_unavailable"),
+    }
+)
+"""What the exporter says of a GPU out of its own memory, whether the GPU answers or not."""

@@ -13,9 +13,11 @@ from exporter.collectors import discover
 from exporter.errors import REASONS
 from exporter.family import PREFIX, UNITS, Family
 from exporter.metrics import FAMILIES, GPU_INFO, GPU_WORKLOAD_INFO
+from tests.exporter.fake_nvml.models import make_v100
 from tests.exporter.fake_nvml.script import GPU_IS_LOST, FakeDriver
-from tests.exporter.harness import PROC, Page, run_exporter
-from tests.exporter.pending import PENDING
+from tests.exporter.harness import ROOTS, Page, run_exporter
+from tests.exporter.kernel_log import KernelLog
+from tests.exporter.pending import PENDING, TWO_CYCLES
 
 _UNITS = {"", *UNITS}
 
@@ -45,16 +47,19 @@ def test_names_are_unique() -> None:
 
 
 def test_every_family_can_appear_and_nothing_else_does(driver: FakeDriver, env: dict[str, str], tmp_path: Path) -> None:
-    """A lost GPU, ECC off, a job and an XID: the page then holds every family of the contract but the time
-    of the last XID, which needs a running exporter and is asserted where XIDs are."""
+    """A healthy, an old and a lost GPU, a job and an XID in the kernel's log: the page then holds every family of
+    the contract but those that need two cycles, which are asserted where rates are."""
+    driver.state.gpus = 3
     keep = f"--path.inventory={tmp_path / 'inventory.json'}"
     run_exporter("--once", keep, env=env)
     driver.gpu(1).every_return = GPU_IS_LOST
-    driver.gpu(0).returns_for("ecc_location", 3)
+    make_v100(driver.gpu(2))
     jobs = tmp_path / "jobs"
     jobs.mkdir()
     (jobs / "0").write_text("4711\n")
-    options = ("--once", keep, f"--path.procfs={PROC}", f"--collector.job.directory={jobs}")
+    log = KernelLog(tmp_path / "kmsg")
+    log.say("NVRM: Xid (PCI:0000:19:00): 79, GPU has fallen off the bus.")
+    options = ["--once", keep, *ROOTS, f"--collector.job.directory={jobs}", f"--collector.kmsg.path={log.path}"]
     page = Page(run_exporter(*options, env=env).stdout)
     by_name = {family.name: family for family in FAMILIES}
     seen: set[str] = set()
@@ -65,14 +70,14 @@ def test_every_family_can_appear_and_nothing_else_does(driver: FakeDriver, env: 
         for sample in parsed.samples:
             assert sample.name == name
             assert tuple(sorted(sample.labels)) == tuple(sorted(family.labels))
-            if "reason" in sample.labels:
-                assert sample.labels["reason"] in REASONS
+            if "reason" in sample.labels and not family.field.startswith("gpu_clock_event_"):
+                assert sample.labels["reason"] in REASONS  # the other reasons are those of the clocks
             if family.kind == "info":
                 assert sample.value == 1
             if family.kind == "flag":
                 assert sample.value in (0, 1)
         seen.add(name)
-    assert set(by_name) - seen == {PREFIX + name for name in PENDING | {"gpu_xid_last_timestamp_seconds"}}
+    assert set(by_name) - seen == {PREFIX + name for name in PENDING | TWO_CYCLES}
 
 
 def test_the_contract_needs_the_standard_library_alone() -> None:
@@ -86,4 +91,4 @@ def test_the_contract_needs_the_standard_library_alone() -> None:
 
 
 def test_collectors_are_found_by_their_files() -> None:
-    assert list(discover()) == ["host", "job", "nvml", "psi", "xid"]
+    assert list(discover()) == ["disk", "host", "job", "kmsg", "nfs", "nvml", "proc", "psi", "xid"]

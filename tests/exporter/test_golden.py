@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
@@ -12,8 +13,11 @@ from pathlib import Path
 import pytest
 
 from exporter import __version__
-from tests.exporter.fake_nvml.script import GPU_IS_LOST, FakeDriver
-from tests.exporter.harness import HERE, PROC, environment, run_exporter
+from exporter.metrics import FAMILIES
+from tests.exporter.fake_nvml import models
+from tests.exporter.fake_nvml.script import GPU_IS_LOST, NOT_SUPPORTED, READINGS, RESET_REQUIRED, FakeDriver, Gpu
+from tests.exporter.harness import HERE, PROC, Page, build_library, environment, run_exporter
+from tests.exporter.pending import PENDING, REMEMBERED
 
 _VARYING = re.compile(
     r"^(gpuminutes_(?:collect_last_success_timestamp_seconds|collect_duration_seconds)\{.*\}) .*$",
@@ -39,6 +43,19 @@ def check_golden(name: str, page: str) -> None:
     assert masked(page) == path.read_text(encoding="utf-8")
 
 
+def check_told(page: Page) -> None:
+    """Every reading of a GPU that answers is on the page, or its absence is, with a reason."""
+    for key in [dict(key) for key, up in page.find("gpu_up").items() if up]:
+        told = {field.split("/")[0] for field in page.reasons(key["uuid"])}
+        assert told <= {family.field for family in FAMILIES}
+        for family in FAMILIES:
+            if family.per_gpu and family.field not in REMEMBERED | PENDING:
+                present = bool(page.find(family.field, uuid=key["uuid"]))
+                assert present or family.field in told, f"{family.name} is absent without a reason"
+    for family in page.families.values():
+        assert all(math.isfinite(sample.value) for sample in family.samples)
+
+
 def _healthy(driver: FakeDriver) -> None:
     """Leaves everything as it is."""
 
@@ -47,18 +64,67 @@ def _one_lost(driver: FakeDriver) -> None:
     driver.gpu(1).every_return = GPU_IS_LOST
 
 
-def _ecc_off(driver: FakeDriver) -> None:
-    for index in (0, 1):
-        driver.gpu(index).ecc_off()
+def _reset_required(driver: FakeDriver) -> None:
+    driver.gpu(0).every_return = RESET_REQUIRED
 
 
-@pytest.mark.parametrize("script", [_healthy, _one_lost, _ecc_off], ids=["healthy", "one_lost", "ecc_off"])
-def test_page(script: Callable[[FakeDriver], None], driver: FakeDriver, env: dict[str, str], tmp_path: Path) -> None:
+def _renumbered(driver: FakeDriver) -> None:
+    driver.swap(0, 1)
+
+
+def _mig(driver: FakeDriver) -> None:
+    driver.gpu(0).mig_mode = 1
+
+
+def _each(change: Callable[[Gpu], object]) -> Callable[[FakeDriver], None]:
+    def script(driver: FakeDriver) -> None:
+        for index in range(driver.state.gpus):
+            change(driver.gpu(index))
+
+    return script
+
+
+def _nothing_supported(gpu: Gpu) -> None:
+    for function in (*READINGS, "field_values"):
+        gpu.returns_for(function, NOT_SUPPORTED)
+
+
+SCRIPTS: dict[str, Callable[[FakeDriver], None]] = {
+    "healthy": _healthy,
+    "one_lost": _one_lost,
+    "reset_required": _reset_required,
+    "renumbered": _renumbered,
+    "mig": _mig,
+    "ecc_off": _each(Gpu.ecc_off),
+    "geforce": _each(models.make_geforce),
+    "v100": _each(models.make_v100),
+    "b200": _each(models.make_b200),
+    "blanks": _each(models.blank_out),
+    "nothing_supported": _each(_nothing_supported),
+}
+
+
+@pytest.mark.pain(10, 12, 13, 20)
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_page(name: str, driver: FakeDriver, env: dict[str, str], tmp_path: Path) -> None:
     keep = f"--path.inventory={tmp_path / 'inventory.json'}"
     run_exporter("--once", keep, env=env)
-    script(driver)
+    SCRIPTS[name](driver)
     page = run_exporter("--once", keep, f"--path.procfs={PROC}", env=env).stdout
-    check_golden(script.__name__.lstrip("_"), page)
+    check_told(Page(page))
+    check_golden(name, page)
+
+
+@pytest.mark.pain(12, 16)
+def test_page_of_an_old_driver(driver: FakeDriver, tmp_path: Path) -> None:
+    library = build_library(tmp_path, without=models.OLD_DRIVER_LACKS)
+    driver.state.driver, driver.state.cuda = b"450.248.02", 11000
+    for index in (0, 1):
+        models.make_v100(driver.gpu(index))
+        models.age_driver(driver.gpu(index))
+    page = run_exporter("--once", f"--path.procfs={PROC}", env=environment(library, driver.path)).stdout
+    check_told(Page(page))
+    check_golden("old_driver", page)
 
 
 def test_page_without_a_driver() -> None:

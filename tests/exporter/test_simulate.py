@@ -18,13 +18,14 @@ import pytest
 
 from exporter import metrics as m
 from exporter.errors import ConfigError
-from exporter.metrics import Family
+from exporter.metrics import FAMILIES, Family
 from exporter.page import render
 from exporter.readings import Sample
 from exporter.scenario import Scenario
 from exporter.simulate import Fleet, FleetApp, read_scenario
-from tests.exporter.fake_nvml.script import FakeDriver
-from tests.exporter.harness import Exporter, Page, environment, request, run_exporter
+from tests.exporter.conftest import StartExporter
+from tests.exporter.harness import ROOTS, Exporter, Page, environment, request, run_exporter
+from tests.exporter.pending import TWO_CYCLES
 
 START_S = 1_700_000_000.0
 DOCUMENT: dict[str, Any] = {
@@ -80,18 +81,20 @@ def test_a_model_name_cannot_hide_it(tmp_path: Path) -> None:
 
 
 def test_a_simulated_page_has_the_families_and_labels_of_a_real_one(
-    fleet: Fleet, driver: FakeDriver, env: dict[str, str], tmp_path: Path
+    fleet: Fleet, start: StartExporter, tmp_path: Path
 ) -> None:
     jobs = tmp_path / "jobs"
     jobs.mkdir()
     (jobs / "0").write_text("101\n")
-    real = Page(run_exporter("--once", f"--collector.job.directory={jobs}", env=env).stdout)
+    exporter = start(*ROOTS, f"--collector.job.directory={jobs}")
+    real = exporter.wait(lambda p: all(p.find(name) for name in TWO_CYCLES) and p.find("gpu_workload_info"))
     samples = fleet.samples("n1", 10)
     assert samples is not None
     simulated = Page(render(samples)[0].decode())
 
     def shape(page: Page) -> dict[str, set[frozenset[tuple[str, str]]]]:
-        closed = {"collector", "reason", "state", "kind", "scope", "location", "sensor", "domain", "xid"}
+        closed = {"collector", "reason", "state", "kind", "scope", "location", "sensor", "domain", "xid", "type", "dir"}
+        closed |= {"attr", "which", "availability", "field", "resource", "class", "source"}
         return {
             name: {
                 frozenset((k, v if k in closed else "") for k, v in sample.labels.items()) for sample in family.samples
@@ -122,7 +125,8 @@ def test_a_lost_gpu_has_no_readings_and_one_xid(fleet: Fleet) -> None:
     assert by_slot(samples, m.GPU_DOWN_REASON, "lost") == [1]
     assert len(by_slot(samples, m.GPU_POWER)) == 3
     assert one(samples, m.GPUS_VISIBLE).value == 3
-    assert by_slot(samples, m.GPU_XID_EVENTS, "79", "nvml") == [0, 0, 0, 1]
+    for source in ("nvml", "kmsg"):
+        assert by_slot(samples, m.GPU_XID_EVENTS, "79", source) == [0, 0, 0, 1]
     assert by_slot(samples, m.GPU_XID_LAST, "79") == [START_S + 60]
     assert by_slot(samples, m.GPU_ALLOCATED) == [1.0] * 4
     after = fleet.samples("n1", 130)
@@ -149,6 +153,47 @@ def test_thermal_and_power_cap(fleet: Fleet) -> None:
     assert by_slot(capped, m.GPU_POWER_LIMIT, "enforced") == [400.0] * 4
     assert by_slot(capped, m.GPU_POWER_LIMIT, "default") == [700.0] * 4
     assert max(by_slot(capped, m.GPU_POWER)) < 405
+
+
+def test_clock_events_say_what_the_fault_does(fleet: Fleet) -> None:
+    def active(at_s: float) -> list[set[str]]:
+        samples = fleet.samples("n1", at_s)
+        assert samples is not None
+        rows = [s for s in samples if s.family is m.GPU_CLOCK_EVENT_ACTIVE and s.value]
+        slots = sorted({s.labels[1] for s in samples if s.family is m.GPU_UP})
+        return [{s.labels[2] for s in rows if s.labels[1] == slot} for slot in slots]
+
+    thermal = {"hw_slowdown", "sw_thermal", "hw_thermal"}
+    assert active(390) == [set(), thermal, set(), set()]
+    assert active(530) == [{"sw_power_cap"}] * 4
+    heated = [
+        by_slot(fleet.samples("n1", at_s), m.GPU_CLOCK_EVENT_SECONDS, "hw_thermal")[1] for at_s in (300, 350, 450)
+    ]
+    assert heated == [0.0, 50.0, 100.0]
+    assert by_slot(fleet.samples("n1", 390), m.GPU_TEMPERATURE_MARGIN)[1] < 5
+    capped = [by_slot(fleet.samples("n1", at_s), m.GPU_CLOCK_EVENT_SECONDS, "sw_power_cap")[0] for at_s in (520, 655)]
+    assert capped == [20.0, 0.0]  # the node has booted anew
+
+
+def test_a_hung_job_sends_nothing(fleet: Fleet) -> None:
+    def bytes_sent(at_s: float) -> float:
+        return by_slot(fleet.samples("n2", at_s), m.GPU_NVLINK_BYTES, "tx")[0]
+
+    assert bytes_sent(190) < bytes_sent(200) == bytes_sent(259) < bytes_sent(270)
+    assert by_slot(fleet.samples("n2", 230), m.GPU_PCIE_BYTES, "rx") == [0.0] * 4
+    assert min(by_slot(fleet.samples("n2", 190), m.GPU_PCIE_BYTES, "rx")) > 1e9
+
+
+@pytest.mark.parametrize("family", [f for f in FAMILIES if f.kind == "counter" and f.per_gpu], ids=lambda f: f.name)
+def test_simulated_counters_never_fall_between_resets(fleet: Fleet, family: Family) -> None:
+    last: dict[tuple[str, ...], float] = {}
+    for at_s in range(120, 600, 7):  # after the lost GPU, before the node goes down; hang, heat and power cap within
+        samples = fleet.samples("n1", float(at_s))
+        assert samples is not None
+        now = {s.labels: s.value for s in samples if s.family is family}
+        assert now.keys() == (last or now).keys()
+        assert all(now[labels] >= value for labels, value in last.items())
+        last = now
 
 
 def test_a_node_that_was_down_has_booted_anew(fleet: Fleet) -> None:

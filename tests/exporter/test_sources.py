@@ -1,4 +1,4 @@
-"""Collectors and stores that need no driver: pressure, host facts, jobs, placing."""
+"""Collectors and stores that need no driver: host facts, jobs, placing."""
 
 from __future__ import annotations
 
@@ -7,60 +7,19 @@ from pathlib import Path
 import pytest
 
 from exporter import metrics as m
-from exporter.collector import Collector, NodeState
 from exporter.collectors.host import HostCollector
 from exporter.collectors.job import DIRECTORY, JobCollector, read_jobs
 from exporter.collectors.psi import PsiCollector
 from exporter.config import PROCFS, Settings
 from exporter.errors import CollectError, Reason
 from exporter.gpus import place_gpus
-from exporter.inventory import Inventory
-from exporter.metrics import Family
 from exporter.readings import GpuReading, Identity, NvmlSnapshot
 from exporter.runner import Runner
+from tests.exporter.collecting import node, rows
 from tests.exporter.harness import PROC
 
 A = Identity("GPU-a", "0000:19:00", 0)
 B = Identity("GPU-b", "0000:27:00", 1)
-
-
-def rows(collector: Collector, family: Family, fresh: bool = True) -> dict[tuple[str, ...], float]:
-    """What a collector knows of one family."""
-    return {s.labels: s.value for s in collector.samples(fresh, 0.0) if s.family == family}
-
-
-def node(*gpus: Identity) -> NodeState:
-    inventory = Inventory()
-    inventory.update(gpus)
-    return NodeState(inventory, "570.1")
-
-
-# --- pressure --------------------------------------------------------------------------------------------
-def test_pressure_is_read_in_seconds() -> None:
-    collector = PsiCollector(Settings({PROCFS: PROC}), node())
-    collector.cycle()
-    found = rows(collector, m.NODE_PRESSURE_STALL)
-    assert found["io", "some"] == 98.765432
-    assert found["memory", "full"] == 0.000125
-    assert len(found) == 6
-    assert rows(collector, m.NODE_PRESSURE_STALL, fresh=False) == {}
-
-
-def test_a_kernel_without_pressure_files_is_no_failure(tmp_path: Path) -> None:
-    collector = PsiCollector(Settings({PROCFS: tmp_path}), node())
-    collector.cycle()
-    assert rows(collector, m.NODE_PRESSURE_STALL) == {}
-    assert set(rows(collector, m.FIELD_UNAVAILABLE)) == {
-        ("", "", f"node_pressure_stall_seconds_total/{resource}", "not_supported")
-        for resource in ("cpu", "io", "memory")
-    }
-
-
-def test_a_pressure_file_in_another_format_fails_the_cycle(tmp_path: Path) -> None:
-    (tmp_path / "pressure").mkdir()
-    (tmp_path / "pressure" / "cpu").write_text("some 1 2 3\n")
-    with pytest.raises(CollectError, match="no total="):
-        PsiCollector(Settings({PROCFS: tmp_path}), node()).cycle()
 
 
 # --- host ------------------------------------------------------------------------------------------------

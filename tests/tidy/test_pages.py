@@ -7,14 +7,18 @@ from collections.abc import Callable
 import pytest
 
 from tests.packaging.conftest import ROOT
-from tools import cli_page
+from tools import cli_page, metrics_page
 from warehouse.causes import load_causes, page
 
 
 @pytest.mark.parametrize(
     ("name", "render"),
-    [("causes", lambda: page.render_page(load_causes())), ("cli", cli_page.render_page)],
-    ids=["causes", "cli"],
+    [
+        ("causes", lambda: page.render_page(load_causes())),
+        ("cli", cli_page.render_page),
+        ("metrics", metrics_page.render_page),
+    ],
+    ids=["causes", "cli", "metrics"],
 )
 def test_a_generated_page_is_fresh(name: str, render: Callable[[], str]) -> None:
     assert (ROOT / f"docs/{name}.md").read_text() == render(), "run: make docs"

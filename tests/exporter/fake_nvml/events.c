@@ -20,14 +20,17 @@ int nvmlDeviceRegisterEvents(device g, uint64_t types, void *set) {
 }
 int nvmlEventSetWait_v2(void *set, event_data *to, unsigned timeout_ms) {
     (void)set;
+    while (((volatile struct state *)state)->wait_hangs) sleep_ms(10);
+    if (state->wait_return) return state->wait_return;
     for (unsigned waited = 0;; waited += 5) {
         uint32_t head = __atomic_load_n(&state->event_head, __ATOMIC_ACQUIRE);
         if (head != event_seen) {
             uint32_t at = event_seen++ % EVENTS;
             to->gpu = &state->gpu[state->events[at].gpu];
-            to->type = 8; /* XID critical error */
+            to->type = state->events[at].type;
             to->data = state->events[at].xid;
-            to->gi = to->ci = 0xFFFFFFFFu;
+            to->gi = state->events[at].gi;
+            to->ci = 0xFFFFFFFFu;
             return SUCCESS;
         }
         if (waited >= timeout_ms) return TIMEOUT;

@@ -80,3 +80,4 @@ int nvmlDeviceGetMigMode(device g, uint32_t *now, uint32_t *pending) {
 int nvmlDeviceGetPersistenceMode(device g, uint32_t *to) {
     return copy_u32(g, F_PERSISTENCE, g->persistence, to);
 }
+int nvmlDeviceGetMinorNumber(device g, uint32_t *to) { return copy_u32(g, F_MINOR, g->minor, to); }

@@ -2,10 +2,13 @@
 #include "state.h"
 
 typedef struct { uint32_t gpu, memory; } utilization;
+typedef struct { uint32_t version; int32_t celsius; } margin;
 typedef struct { uint32_t version; uint64_t total, reserved, free, used; } memory_v2;
 
+/* Not defined under MIG, which is what the driver says then (nvml.h). */
 int nvmlDeviceGetUtilizationRates(device g, utilization *to) {
-    to->memory = 0;
+    if (g->mig_mode && !g->mig_utilization) return NOT_SUPPORTED;
+    to->memory = g->memory_copy_percent;
     return copy_u32(g, F_UTILIZATION, g->utilization_percent, &to->gpu);
 }
 int nvmlDeviceGetMemoryInfo_v2(device g, memory_v2 *to) {
@@ -31,28 +34,24 @@ int nvmlDeviceGetTemperature(device g, int sensor, uint32_t *to) {
     (void)sensor;
     return copy_u32(g, F_TEMPERATURE, g->temperature_c, to);
 }
-int nvmlDeviceGetClockInfo(device g, int domain, uint32_t *to) {
-    return copy_u32(g, F_CLOCK, domain == 2 ? g->memory_mhz : g->sm_mhz, to);
+int nvmlDeviceGetTemperatureThreshold(device g, int kind, uint32_t *to) {
+    return copy_u32(g, F_THRESHOLD, g->thresholds_c[kind & 7], to);
 }
-int nvmlDeviceGetPcieReplayCounter(device g, uint32_t *to) { return copy_u32(g, F_REPLAYS, g->replays, to); }
-
-static int ecc(device g, int function, int kind, int scope, int place, uint64_t *to) {
-    int code = enter(g, function);
-    if (!code) *to = g->ecc[kind & 1][scope & 1][place];
+int nvmlDeviceGetMarginTemperature(device g, margin *to) {
+    if (to->version != 0x1000008) return ARGUMENT_VERSION_MISMATCH;
+    int code = enter(g, F_MARGIN);
+    if (!code) to->celsius = g->margin_c;
     return code;
 }
-int nvmlDeviceGetTotalEccErrors(device g, int kind, int scope, uint64_t *to) {
-    return ecc(g, F_ECC_TOTAL, kind, scope, 0, to);
+int nvmlDeviceGetMaxClockInfo(device g, int domain, uint32_t *to) {
+    return copy_u32(g, F_MAX_CLOCK, domain == 2 ? g->memory_max_mhz : g->sm_max_mhz, to);
 }
-int nvmlDeviceGetMemoryErrorCounter(device g, int kind, int scope, int location, uint64_t *to) {
-    return ecc(g, F_ECC_LOCATION, kind, scope, location == 7 ? 1 : 2, to); /* 7 SRAM, 2 DRAM */
+int nvmlDeviceGetCurrentClocksEventReasons(device g, uint64_t *to) {
+    return copy_u64(g, F_CLOCK_EVENTS, g->clock_events, to);
 }
-int nvmlDeviceGetRemappedRows(device g, uint32_t *a, uint32_t *b, uint32_t *pending, uint32_t *failed) {
-    int code = enter(g, F_REMAPPED_ROWS);
-    if (code) return code;
-    *a = g->remapped[0];
-    *b = g->remapped[1];
-    *pending = g->remapped[2];
-    *failed = g->remapped[3];
-    return SUCCESS;
+int nvmlDeviceGetCurrentClocksThrottleReasons(device g, uint64_t *to) {
+    return copy_u64(g, F_THROTTLE_REASONS, g->clock_events, to);
+}
+int nvmlDeviceGetClockInfo(device g, int domain, uint32_t *to) {
+    return copy_u32(g, F_CLOCK, domain == 2 ? g->memory_mhz : g->sm_mhz, to);
 }

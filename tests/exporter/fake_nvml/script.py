@@ -9,7 +9,11 @@ import ctypes
 import mmap
 from pathlib import Path
 
+from tests.exporter.fake_nvml import models
+
 MAX_GPUS = 64
+MAX_LINKS = 36  # NVML_NVLINK_MAX_LINKS
+ALL_LINKS = 0xFFFFFFFF
 FUNCTIONS = (
     "handle",
     "index",
@@ -20,6 +24,7 @@ FUNCTIONS = (
     "vbios",
     "mig",
     "persistence",
+    "minor",
     "utilization",
     "memory",
     "power",
@@ -32,14 +37,33 @@ FUNCTIONS = (
     "ecc_location",
     "remapped_rows",
     "replays",
+    "threshold",
+    "margin",
+    "max_clock",
+    "clock_events",
+    "throttle_reasons",
+    "ecc_mode",
+    "sram_status",
+    "banks",
+    "retired_pages",
+    "retired_pending",
+    "pcie_gen",
+    "pcie_width",
+    "pcie_gen_max",
+    "pcie_width_max",
+    "nvlink_state",
+    "fabric",
     "register_events",
     "field_values",
     # Further sections append the names of their functions here: *NAMES from a file of their own.
 )
 """Every function that may be scripted on one GPU: what it returns, whether it hangs, how often it was called."""
-READINGS = FUNCTIONS[FUNCTIONS.index("utilization") : FUNCTIONS.index("register_events")]
-
-MEMORY_TEMPERATURE = 82  # field ids of nvml.h
+_NOT_ON_H100 = ("retired_pages", "retired_pending")
+READINGS = tuple(
+    name
+    for name in FUNCTIONS[FUNCTIONS.index("utilization") : FUNCTIONS.index("register_events")]
+    if name not in _NOT_ON_H100
+)
 
 NOT_SUPPORTED = 3
 NO_PERMISSION = 4
@@ -48,10 +72,12 @@ RESET_REQUIRED = 16
 LIB_RM_VERSION_MISMATCH = 18
 UNKNOWN = 999
 
+XID_EVENT, NO_INSTANCE = 8, 0xFFFFFFFF  # nvml.h
+
 _EVENTS = 256
 _FUNCTIONS_MAX = 96
-_FIELDS_MAX = 192
-_UNSIGNED, _UNSIGNED_LONG_LONG, _DOUBLE, _SIGNED = 1, 3, 0, 5  # nvmlValueType_t in nvml.h
+_FIELDS_MAX = 256
+DOUBLE, UNSIGNED, UNSIGNED_LONG_LONG = 0, 1, 3  # nvmlValueType_t in nvml.h
 _MAGIC = 0x4C4D564E
 
 
@@ -98,6 +124,29 @@ class Gpu(ctypes.Structure):
         ("serial", ctypes.c_char * 32),
         ("vbios", ctypes.c_char * 32),
         ("bus_id", ctypes.c_char * 32),
+        ("minor", ctypes.c_uint32),
+        ("memory_copy_percent", ctypes.c_uint32),
+        ("mig_utilization", ctypes.c_uint32),  # 1 if utilization is answered under MIG, as it should not be
+        ("margin_c", ctypes.c_int32),
+        ("thresholds_c", ctypes.c_uint32 * 8),
+        ("sm_max_mhz", ctypes.c_uint32),
+        ("memory_max_mhz", ctypes.c_uint32),
+        ("clock_events", ctypes.c_uint64),
+        ("ecc_mode", ctypes.c_uint32 * 2),
+        ("sram_exceeded", ctypes.c_uint32),
+        ("banks", ctypes.c_uint32 * 5),
+        ("retired", ctypes.c_uint32 * 2),
+        ("retired_pending", ctypes.c_uint32),
+        ("pcie_gen", ctypes.c_uint32),
+        ("pcie_width", ctypes.c_uint32),
+        ("pcie_gen_max", ctypes.c_uint32),
+        ("pcie_width_max", ctypes.c_uint32),
+        ("links", ctypes.c_uint32),
+        ("link_active", ctypes.c_uint32 * MAX_LINKS),
+        ("fabric_state", ctypes.c_uint32),
+        ("fabric_status", ctypes.c_int32),
+        ("unknown_field_return", ctypes.c_int32),  # of every field that was never set
+        ("fields_asked", ctypes.c_uint32),
         ("fields_used", ctypes.c_uint32),
         ("fields", Field * _FIELDS_MAX),
         # Further sections stand here: a structure from a file of its own each.
@@ -111,10 +160,14 @@ class Gpu(ctypes.Structure):
         """Makes one function sleep on this GPU until it is switched off."""
         self.hangs[FUNCTIONS.index(function)] = int(on)
 
-    def set_field(self, number: int, value: int, scope: int = 0, kind: int = _UNSIGNED_LONG_LONG) -> None:
+    def set_field(self, number: int, value: int, scope: int = 0, kind: int = UNSIGNED_LONG_LONG) -> None:
         """Gives a field of `nvmlDeviceGetFieldValues` a value."""
         field = self._field(number, scope)
         field.type, field.bits, field.ret = kind, value, 0
+
+    def field_value(self, number: int, scope: int = 0) -> int:
+        """The value of a field, as it was set."""
+        return int(self._field(number, scope).bits)
 
     def refuse_field(self, number: int, code: int, scope: int = 0) -> None:
         """Makes one field return a code, while the batch says success; a field never set says not supported."""
@@ -130,14 +183,30 @@ class Gpu(ctypes.Structure):
         self.fields_used += 1
         return field  # type: ignore[no-any-return]
 
+    def calls_of(self, function: str) -> int:
+        """How often a function was called on this GPU."""
+        return int(self.calls[FUNCTIONS.index(function)])
+
     def ecc_off(self) -> None:
         """What a GPU with ECC switched off says."""
-        self.returns_for("ecc_total", NOT_SUPPORTED)
-        self.returns_for("ecc_location", NOT_SUPPORTED)
+        self.ecc_mode[:] = [0, 0]
+        for function in ("ecc_total", "ecc_location", "sram_status"):
+            self.returns_for(function, NOT_SUPPORTED)
+
+    def ecc_on(self) -> None:
+        """Undoes `ecc_off`."""
+        self.ecc_mode[:] = [1, 1]
+        for function in ("ecc_total", "ecc_location", "sram_status"):
+            self.returns_for(function, 0)
 
 
 class Event(ctypes.Structure):
-    _fields_ = (("gpu", ctypes.c_uint32), ("xid", ctypes.c_uint32))
+    _fields_ = (
+        ("gpu", ctypes.c_uint32),
+        ("xid", ctypes.c_uint32),
+        ("gi", ctypes.c_uint32),
+        ("type", ctypes.c_uint32),
+    )
 
 
 class State(ctypes.Structure):
@@ -149,6 +218,8 @@ class State(ctypes.Structure):
         ("gpus", ctypes.c_uint32),
         ("cuda", ctypes.c_uint32),
         ("event_head", ctypes.c_uint32),
+        ("wait_hangs", ctypes.c_uint32),
+        ("wait_return", ctypes.c_int32),
         ("init_aborts", ctypes.c_uint32),
         ("events", Event * _EVENTS),
         ("driver", ctypes.c_char * 80),
@@ -172,10 +243,10 @@ class FakeDriver:
         self.state = State.from_buffer(self._map)
         self.state.magic = _MAGIC
         self.state.gpus = gpus
-        self.state.cuda = 12040
-        self.state.driver = b"570.133.20"
+        self.state.cuda = 13000
+        self.state.driver = b"580.95.05"
         for index in range(MAX_GPUS):
-            self._make_healthy(index)
+            models.make_h100(self.gpu(index), index)
 
     def gpu(self, index: int) -> Gpu:
         """One GPU, to be scripted."""
@@ -187,28 +258,22 @@ class FakeDriver:
         """UUID of one GPU."""
         return bytes(self.gpu(index).uuid).decode()
 
-    def raise_xid(self, index: int, *xids: int) -> None:
-        """Delivers XIDs to whoever waits, in order."""
+    def raise_xid(self, index: int, *xids: int, gi: int = NO_INSTANCE, kind: int = XID_EVENT) -> None:
+        """Delivers XIDs to whoever waits, in order; `kind` is the event type, of which XIDs are one."""
         for xid in xids:
             at = self.state.event_head % _EVENTS
-            self.state.events[at].gpu = index
-            self.state.events[at].xid = xid
+            event = self.state.events[at]
+            event.gpu, event.xid, event.gi, event.type = index, xid, gi, kind
             self.state.event_head += 1
 
-    def _make_healthy(self, index: int) -> None:
-        gpu = self.gpu(index)
-        gpu.utilization_percent = 90 + index % 10
-        gpu.power_mw = 600_000 + 1000 * index
-        gpu.temperature_c = 55 + index
-        gpu.set_field(MEMORY_TEMPERATURE, 65 + index, kind=_UNSIGNED)
-        gpu.sm_mhz, gpu.memory_mhz = 1980, 2619
-        gpu.limit_mw = gpu.default_limit_mw = 700_000
-        gpu.persistence = 1
-        gpu.energy_mj = 5_000_000_000 + index
-        gpu.total, gpu.reserved, gpu.used = 81559 << 20, 551 << 20, 60000 << 20
-        gpu.free = gpu.total - gpu.reserved - gpu.used
-        gpu.uuid = f"GPU-00000000-0000-4000-8000-{index:012d}".encode()
-        gpu.name = b"NVIDIA H100 80GB HBM3"
-        gpu.serial = f"165{index:010d}".encode()
-        gpu.vbios = b"96.00.74.00.01"
-        gpu.bus_id = f"{index // 16:08X}:{0x19 + 14 * (index % 16):02X}:00.0".encode()
+    def swap(self, one: int, other: int) -> None:
+        """Gives two GPUs each other's index, as a new enumeration of the bus may."""
+        kept = bytes(self.gpu(one))
+        ctypes.memmove(ctypes.addressof(self.gpu(one)), bytes(self.gpu(other)), len(kept))
+        ctypes.memmove(ctypes.addressof(self.gpu(other)), kept, len(kept))
+
+    def reload(self, version: bytes) -> None:
+        """What another load of the driver leaves: a version, and counters that begin anew."""
+        self.state.driver = version
+        for index in range(MAX_GPUS):
+            models.start_counters_anew(self.gpu(index))
