@@ -16,8 +16,8 @@ from exporter import __version__
 from exporter.metrics import FAMILIES
 from tests.exporter.fake_nvml import activity, models
 from tests.exporter.fake_nvml.script import GPU_IS_LOST, NOT_SUPPORTED, READINGS, RESET_REQUIRED, FakeDriver, Gpu
+from tests.exporter.families import PENDING, REMEMBERED
 from tests.exporter.harness import HERE, PROC, Page, build_library, environment, run_exporter
-from tests.exporter.pending import PENDING, REMEMBERED
 
 _VARYING = re.compile(
     r"^(gpuminutes_(?:collect_last_success_timestamp_seconds|collect_duration_seconds)\{.*\}) .*$",
