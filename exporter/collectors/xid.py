@@ -99,7 +99,7 @@ class XidCollector(Collector):
             self._starts = self._feed.starts
             self._fell.clear()
         up = {gpu.identity.uuid for gpu in self.node.readings if gpu.down is None}
-        down = {gpu.identity.uuid for gpu in self.node.readings if gpu.down is not None}
+        down = {gpu.identity.uuid for gpu in self.node.readings if gpu.down not in (None, "suspended")}
         self._fell |= down & self._registered
         hung = {gpu.uuid for gpu in self.node.inventory.gpus if gpu.slot in self._feed.hung_slots}
         return ((up - self._registered) | (up & self._fell)) - self._refused.keys() - hung

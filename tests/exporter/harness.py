@@ -27,6 +27,7 @@ ROOTS = (f"--path.procfs={PROC}", f"--path.sysfs={SYS}", f"--path.cgroup={CGROUP
 """A kernel that is always the same."""
 KMSG = HERE / "data" / "kmsg"
 PREFIX = "gpuminutes_"
+ALLOCATION = ("gpu_allocated", "gpu_workload_info")
 FAST = ("--collector.nvml.interval=1", "--collector.nvml.slow-interval=1", "--collector.nvml.deadline=1")
 
 
@@ -84,9 +85,9 @@ class Page:
         return dict(next(iter(found)))
 
     def reasons(self, uuid: str = "") -> dict[str, str]:
-        """Reason by field that is not available."""
+        """Reason by field that is not available, without who holds the GPU: that is not asked of the driver."""
         rows = [dict(key) for key in self.find("field_unavailable", uuid=uuid)]
-        return {row["field"]: row["reason"] for row in rows}
+        return {row["field"]: row["reason"] for row in rows if row["field"] not in ALLOCATION}
 
 
 def environment(library: Path | None, state: Path | None) -> dict[str, str]:

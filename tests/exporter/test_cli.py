@@ -38,8 +38,11 @@ def one_line(stderr: str) -> str:
         (["--web.telemetry-path=metrics"], "must begin with /"),
         (["--collector.nvml.interval=0.005"], "is not a number of seconds between 1 and 3600"),
         (["--collector.nvml.interval=soon"], "'soon' is not a number of seconds between 1 and 3600"),
-        (["--no-collector.nothing"], "unrecognized arguments"),
-        (["--log.level=loud"], "invalid choice"),
+        (["--no-collector.nothing"], "unrecognized arguments: --no-collector.nothing"),
+        (["--collector.nvml.intervall=5"], "did you mean --collector.nvml.interval?"),
+        (["--web.telemetry-path=/-/ready"], "a page that is not taken"),
+        (["--web.telemetry-path=/gpu?x"], "is not a path"),
+        (["--log.level=loud"], "'loud' is none of debug, info, warning, error"),
         (["--simulate=/nonexistent.json"], "/nonexistent.json"),
     ],
 )
@@ -80,6 +83,14 @@ def test_an_asked_for_end_is_clean(start: StartExporter, number: signal.Signals)
     assert exporter.stop(number) == 0
     assert "Traceback" not in "".join(exporter.log)
     assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.0, 0.001, 0.01, 0.05, 0.2])
+def test_a_signal_right_after_the_start_is_heeded(start: StartExporter, delay_s: float) -> None:
+    """Nothing of the start is a moment in which it is lost."""
+    exporters = [start("--no-collector.xid") for _ in range(2)]
+    time.sleep(delay_s)
+    assert [exporter.stop() for exporter in exporters] == [0, 0]
 
 
 def test_it_ends_cleanly_while_the_driver_hangs(start: StartExporter, driver: FakeDriver) -> None:

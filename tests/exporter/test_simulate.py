@@ -306,7 +306,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
 
 def test_targets_name_the_address_by_which_they_were_asked_for(tmp_path: Path) -> None:
     app = FleetApp(scenario(tmp_path), clock=lambda: 0.0, wall=lambda: START_S)
-    response = app.respond("/targets", {"Host": "demo.example:9844"})
+    response = app.respond("/targets", {"host": "demo.example:9844"})
     assert response is not None and response.content_type == "application/json"
     groups = json.loads(response.body)
     assert groups[0] == {
@@ -314,13 +314,13 @@ def test_targets_name_the_address_by_which_they_were_asked_for(tmp_path: Path) -
         "labels": {"__metrics_path__": "/node/n1/metrics", "node": "n1"},
     }
     assert len(groups) == 3
-    hosts = app.respond("/targets/host", {"Host": "demo.example:9844"})
+    hosts = app.respond("/targets/host", {"host": "demo.example:9844"})
     assert hosts is not None
     assert json.loads(hosts.body)[0] == {
         "targets": ["demo.example:9844"],
         "labels": {"__metrics_path__": "/node/n1/host", "node": "n1"},
     }
-    refused = app.respond("/targets", {"Host": 'x"y'})
+    refused = app.respond("/targets", {"host": 'x"y'})
     assert refused is not None and refused.status == 400
 
 
