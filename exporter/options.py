@@ -177,7 +177,8 @@ def show(chosen: Mapping[Option[Any], Chosen]) -> str:
         elif value is None:
             lines.append(f"# {option.name} is not set  # {source}")
         else:
-            name = option.name if option.metavar else f"{option.name}.enabled"
+            # A collector's own switch has settings below it, or may get some: see _read_file.
+            name = f"{option.name}.enabled" if not option.metavar and option.name.count(".") == 1 else option.name
             lines.append(f"{name} = {_toml(value)}  # {source}")
     return "\n".join(lines) + "\n"
 

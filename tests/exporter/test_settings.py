@@ -17,7 +17,7 @@ from tests.exporter.harness import environment, run_exporter
 OPTIONS = all_options(discover())
 IN_FILE = [option for option in OPTIONS if option is not CONFIG_FILE]
 BARE = environment(None, None)
-_TEXTS = ("true", "false", "7", "8", "9", "0.5", "70", "/a", "/b", "/c", ":1", ":2", ":3")
+_TEXTS = ("true", "false", "7", "8", "9", "0.5", "70", "500", "501", "502", "/a", "/b", "/c", ":1", ":2", ":3")
 
 
 def texts(option: Option[Any]) -> list[str]:
@@ -165,6 +165,14 @@ def test_show_names_every_setting_with_its_source_and_is_a_file_itself(tmp_path:
     again = choose_with({}, file_of(tmp_path, ran.stdout))
     assert again[next(o for o in OPTIONS if o.name == "path.sysfs")] == (Path("/s y s"), f"file {path}")
     assert tomllib.loads(ran.stdout)["collector"]["nvml"]["interval"] == 7
+
+
+def test_every_setting_that_is_shown_can_be_read(tmp_path: Path) -> None:
+    """All switches turned and all paths set: TOML has no place where a name is a value and a table at once."""
+    flags = {option.name: option.parse(texts(option)[0]) for option in IN_FILE}
+    shown = show(choose(flags, {}, OPTIONS))
+    again = choose_with({}, file_of(tmp_path, shown))
+    assert {option.name: again[option][0] for option in IN_FILE} == flags
 
 
 def test_what_is_shown_and_read_again_is_the_same() -> None:
