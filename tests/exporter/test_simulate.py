@@ -175,6 +175,18 @@ def test_clock_events_say_what_the_fault_does(fleet: Fleet) -> None:
     assert capped == [20.0, 0.0]  # the node has booted anew
 
 
+def test_a_hung_job_is_active_and_computes_nothing(fleet: Fleet) -> None:
+    works, hangs, idles = fleet.samples("n2", 190), fleet.samples("n2", 230), fleet.samples("n3", 230)
+    assert min(by_slot(works, m.GPU_TENSOR_ACTIVE)) > 0.4
+    assert by_slot(hangs, m.GPU_TENSOR_ACTIVE) == [0.0] * 4
+    assert max(by_slot(hangs, m.GPU_DRAM_ACTIVE)) < 0.01
+    assert min(by_slot(hangs, m.GPU_SM_ACTIVE)) > 0.9
+    assert by_slot(idles, m.GPU_SM_ACTIVE) == [0.0] * 4
+    assert [by_slot(page, m.GPU_PROCESSES) for page in (works, hangs, idles)] == [[1.0] * 4, [1.0] * 4, [0.0] * 4]
+    later = fleet.samples("n2", 191)
+    assert by_slot(works, m.GPU_TENSOR_ACTIVE) != by_slot(later, m.GPU_TENSOR_ACTIVE)
+
+
 def test_a_hung_job_sends_nothing(fleet: Fleet) -> None:
     def bytes_sent(at_s: float) -> float:
         return by_slot(fleet.samples("n2", at_s), m.GPU_NVLINK_BYTES, "tx")[0]
