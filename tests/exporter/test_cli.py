@@ -123,7 +123,7 @@ def test_a_collector_can_be_left_out(env: dict[str, str]) -> None:
         run_exporter("--once", "--no-collector.xid", "--no-collector.kmsg", "--no-collector.psi", env=env).stdout
     )
     names = {dict(key)["collector"] for key in page.find("collect_success")}
-    assert names == {name for name, its in discover().items() if its.enabled} - {"xid", "psi"}
+    assert names == {name for name, its in discover().items() if its.enabled} - {"xid", "kmsg", "psi"}
     assert not page.find("gpu_xid_events_total")
     assert not page.find("node_pressure_stall_seconds_total")
 
