@@ -1,90 +1,243 @@
-"""`make soak`: one exporter over the fake driver, scraped many times; memory and file descriptors must stay flat."""
+"""`make soak`: a day of the exporter in minutes; memory and file descriptors must stay flat, faults leave no trace.
+
+The day is compressed 120 times (`benchmarks.compressed`). Its first quarter is a storm of faults, one after the other;
+the other three are calm, so that the processes that are judged live long. Scrapes come back to back all day.
+"""
 
 from __future__ import annotations
 
+import argparse
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from tests.exporter.fake_nvml.script import FakeDriver
-from tests.exporter.harness import FAST, Exporter, build_library, environment, request
+from benchmarks import compressed
+from benchmarks.faults import FAULTS, Fault, Scene, hit, normal, shape
+from benchmarks.flat import Census, Judgement, judge
+from benchmarks.http import free_port, scrape
+from benchmarks.page import table, write_block
+from tests.exporter.fake_nvml.script import FUNCTIONS, FakeDriver
+from tests.exporter.harness import Page, build_library, environment
 
-SCRAPES = 20_000
-WARM_UP = 2_000
+SCRAPES = 100_000
 GPUS = 8
-PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
-BEGIN, END = "<!-- soak: begin -->", "<!-- soak: end -->"
+STORM = 0.25  # of the day
+_CENSUSES = 400  # over the day
+_PATIENCE_S = 60.0  # until a fault is seen, or gone; a backoff of the driver process lasts up to 30 s
+_FAST = FUNCTIONS.index("utilization")  # asked once a GPU and cycle
 
-# What a process may gain between the end of the warm-up and the end: the interpreter's own noise, not a leak.
-MOST_GROWTH_MB = 4.0
+
+class Day:
+    """One exporter under load.
+
+    Args:
+        scene: its driver and folders.
+        port: where it serves.
+        scrapes: how many the day has; the driver cycles of the day go with them.
+    """
+
+    def __init__(self, scene: Scene, port: int, scrapes: int) -> None:
+        self.scene = scene
+        self.census = Census(scene.pid)
+        self.latency_s: list[float] = []
+        self.back_s: dict[str, list[float]] = {fault.name: [] for fault in FAULTS}
+        self._port = port
+        self._scrapes = scrapes
+        self._cycles = max(1, compressed.DAY_CYCLES * scrapes // SCRAPES)
+        self._first_cycle = self._calls()
+        self._counted = 0
+        self._began_s = self._told_s = time.monotonic()
+
+    @property
+    def cycles(self) -> int:
+        """Driver cycles since the day began."""
+        return self._calls() - self._first_cycle
+
+    @property
+    def seconds(self) -> float:
+        """How long it has lasted."""
+        return time.monotonic() - self._began_s
+
+    @property
+    def progress(self) -> float:
+        """How much of the day has passed: of its scrapes or of its cycles, whichever is behind."""
+        return min(len(self.latency_s) / self._scrapes, self.cycles / self._cycles)
+
+    def _calls(self) -> int:
+        return int(self.scene.driver.gpu(0).calls[_FAST])
+
+    def scrape(self) -> bytes:
+        """One scrape; readings change with each, an XID comes with every hundredth."""
+        number = len(self.latency_s)
+        gpu = self.scene.driver.gpu(number % GPUS)
+        gpu.power_mw = 200_000 + number % 500_000
+        gpu.energy_mj += 1_000 + number % 977
+        gpu.temperature_c = 40 + number % 40
+        if number % 100 == 0:
+            self.scene.driver.raise_xid(number // 100 % GPUS, (31, 13, 43, 79, 94)[number // 100 % 5])
+        took_s, body = scrape(self._port)
+        self.latency_s.append(took_s)
+        self._tell()
+        return body
+
+    def census_if_due(self) -> None:
+        """Notes the sizes of all processes, `_CENSUSES` times a day."""
+        progress = self.progress
+        if progress * _CENSUSES >= self._counted:
+            self._counted += 1
+            self.census.take(progress)
+
+    def until(self, condition: Callable[[Page], bool], what: str) -> float:
+        """Scrapes until a page is as wanted; gives the seconds that took.
+
+        Raises:
+            SystemExit: it does not become so.
+        """
+        began_s = time.monotonic()
+        while True:
+            body = self.scrape()
+            if len(self.latency_s) % 10 == 0 and condition(Page(body.decode())):
+                return time.monotonic() - began_s
+            if time.monotonic() - began_s > _PATIENCE_S:
+                sys.exit(f"soak: {what} has not come within {_PATIENCE_S:.0f} s; the page:\n{body.decode()}")
+
+    def meet(self, fault: Fault) -> None:
+        """One fault from beginning to end: seen, and then gone without a trace."""
+        before: frozenset[object] = shape(self._settled())
+        fault.begin(self.scene)
+        uuid = hit(self.scene)
+        self.until(lambda page: fault.seen(page, uuid), fault.name)
+        fault.end(self.scene)
+        took_s = self.until(lambda page: normal(page) and shape(page) == before, f"the end of: {fault.name}")
+        self.back_s[fault.name].append(took_s)
+
+    def _settled(self) -> Page:
+        found: list[Page] = []
+
+        def keep(page: Page) -> bool:
+            found[:] = [page]
+            return normal(page)
+
+        self.until(keep, "a normal page")
+        return found[0]
+
+    def _tell(self) -> None:
+        if not sys.stderr.isatty() or time.monotonic() - self._told_s < 0.5:
+            return
+        self._told_s = time.monotonic()
+        sys.stderr.write(
+            f"\rsoak: {self.progress:6.1%}  {len(self.latency_s):,} scrapes  {self.cycles:,} driver cycles  "
+            f"{sum(map(len, self.back_s.values()))} faults  {self.seconds:.0f} s "
+        )
+        sys.stderr.flush()
+
+
+def live(day: Day) -> None:
+    """The whole day: a storm of faults, three calm quarters, each fault once more at the end."""
+    day.until(lambda page: normal(page) and sum(page.find("gpu_up").values()) == GPUS, "the first page")
+    while day.progress < STORM:
+        for fault in FAULTS:
+            day.meet(fault)
+            day.census_if_due()
+    while day.progress < 1.0:
+        day.scrape()
+        day.census_if_due()
+        if len(day.latency_s) % 1_000 == 0:
+            _change_jobs(day.scene, len(day.latency_s) // 1_000)
+    for path in day.scene.jobs.iterdir():
+        path.unlink()
+    day.census.take(1.0)
+    day.census.end()
+    for fault in FAULTS:
+        day.meet(fault)
+
+
+def _change_jobs(scene: Scene, number: int) -> None:
+    """What a scheduler does all day: another job on another GPU."""
+    path = scene.jobs / str(number % GPUS)
+    if path.exists():
+        path.unlink()
+    else:
+        path.write_text(f"{1_000 + number}\n")
 
 
 def main() -> None:
-    """Scrapes, raises XIDs and changes values all along, and writes the page; growth ends with exit 1 and no page."""
-    with tempfile.TemporaryDirectory(prefix="gm-soak-") as folder:
-        driver = FakeDriver(Path(folder) / "state", GPUS)
-        exporter = Exporter(FAST, environment(build_library(Path(folder)), driver.path))
+    """Lives through the day and writes the block; growth, or a fault that leaves a trace, ends with exit 1."""
+    parser = argparse.ArgumentParser(prog="benchmarks.soak", description=__doc__)
+    parser.add_argument("--scrapes", type=int, default=SCRAPES, help="fewer, to try it: the block is not written")
+    scrapes = parser.parse_args().scrapes
+    with tempfile.TemporaryDirectory(prefix="gm-soak-") as name:
+        folder = Path(name)
+        jobs = folder / "jobs"
+        jobs.mkdir()
+        driver = FakeDriver(folder / "state", GPUS)
+        env = environment(build_library(folder), driver.path)
+        port = free_port()
+        options = (f"--web.listen-address=127.0.0.1:{port}", f"--collector.job.directory={jobs}", *compressed.OPTIONS)
+        with (folder / "log").open("wb") as log:
+            command = [sys.executable, "-m", "benchmarks.compressed", *options]
+            process = subprocess.Popen(command, env=env, stderr=log)
         try:
-            exporter.wait(lambda page: list(page.find("gpus_visible").values()) == [GPUS])
-            _scrape(exporter, driver, WARM_UP)
-            before = _sizes(exporter)
-            seconds = _scrape(exporter, driver, SCRAPES)
-            after = _sizes(exporter)
+            _wait(port, process)
+            day = Day(Scene(driver, process.pid, jobs), port, scrapes)
+            live(day)
         finally:
-            exporter.stop()
-    grown = {pid: after[pid][0] - before[pid][0] for pid in before if pid in after}
-    if set(before) != set(after) or max(grown.values()) > MOST_GROWTH_MB or _open_files(before) != _open_files(after):
-        sys.exit(f"not flat: before {before}, after {after}")
-    table = _table(seconds, before, after)
-    sys.stdout.write(table)
-    text = PAGE.read_text(encoding="utf-8")
-    head, tail = text.split(BEGIN)[0], text.split(END)[1]
-    PAGE.write_text(f"{head}{BEGIN}\n{table}{END}{tail}", encoding="utf-8")
+            process.terminate()
+            process.wait(20)
+        if sys.stderr.isatty():
+            sys.stderr.write("\n")
+    judgements = judge(day.census, STORM)
+    text = block(day, judgements)
+    wrong = [fault for judgement in judgements for fault in judgement.wrong]
+    if wrong:
+        sys.exit(f"soak: not flat: {'; '.join(wrong)}\n{text}")
+    if scrapes >= SCRAPES:
+        write_block("soak", text)
+    else:
+        sys.stdout.write(text + "\n")
 
 
-def _scrape(exporter: Exporter, driver: FakeDriver, count: int) -> list[float]:
-    seconds = []
-    for number in range(count):
-        driver.gpu(number % GPUS).power_mw = 200_000 + number % 500_000
-        if number % 100 == 0:
-            driver.raise_xid(number % GPUS, 31)
-        began = time.perf_counter()
-        status, _, _ = request(exporter.port, "/metrics")
-        seconds.append(time.perf_counter() - began)
-        assert status == 200
-    return seconds
+def _wait(port: int, process: subprocess.Popen[bytes]) -> None:
+    end_s = time.monotonic() + 30
+    while process.poll() is None and time.monotonic() < end_s:
+        try:
+            scrape(port)
+            return
+        except OSError:
+            time.sleep(0.1)
+    sys.exit("soak: the exporter does not serve")
 
 
-def _sizes(exporter: Exporter) -> dict[int, tuple[float, int]]:
-    """Gives resident MB and open file descriptors by process, the parent first."""
-    time.sleep(2)  # the last connection is closed, the last cycle is over
-    found = {}
-    for pid in (exporter.process.pid, *exporter.children()):
-        status = Path(f"/proc/{pid}/status").read_text()
-        resident_kb = int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
-        found[pid] = (resident_kb / 1024, len(list(Path(f"/proc/{pid}/fd").iterdir())))
-    return found
-
-
-def _open_files(sizes: dict[int, tuple[float, int]]) -> list[int]:
-    return [files for _, files in sizes.values()]
-
-
-def _table(seconds: list[float], before: dict[int, tuple[float, int]], after: dict[int, tuple[float, int]]) -> str:
-    names = ["parent", *(f"driver child {n}" for n in range(1, len(after)))]
-    lines = ["| process | resident before | after | open files |", "| --- | --: | --: | --: |"]
-    for name, pid in zip(names, after, strict=True):
-        lines.append(f"| {name} | {before[pid][0]:.1f} MB | {after[pid][0]:.1f} MB | {after[pid][1]} |")
-    cuts = statistics.quantiles(seconds, n=100)
-    lines += [
-        "",
-        f"- {len(seconds):,} scrapes of {GPUS} GPUs after {WARM_UP:,} to warm up; p50 {cuts[49] * 1000:.1f} ms, "
-        f"p99 {cuts[98] * 1000:.1f} ms; fake driver library, two shared cores.",
-        "",
+def block(day: Day, judgements: list[Judgement]) -> str:
+    """The table and the lines under it."""
+    rows = [
+        (
+            one.role,
+            f"{one.second_mb:.1f} MB",
+            f"{one.last_mb:.1f} MB",
+            f"{one.slope_mb:+.2f} MB",
+            f"{one.files[0]} to {one.files[1]}",
+            f"{one.threads[0]} to {one.threads[1]}",
+        )
+        for one in judgements
     ]
-    return "\n".join(lines)
+    head = ("process", "RSS, second quarter", "last quarter", "fit, a day", "open files", "threads")
+    cuts = statistics.quantiles(day.latency_s, n=100)
+    faults = ", ".join(f"{name} ({len(times)}, {max(times):.1f} s)" for name, times in day.back_s.items() if times)
+    hours = day.cycles / compressed.DAY_CYCLES * 24
+    lines = [
+        "",
+        f"- {len(day.latency_s):,} scrapes of {GPUS} GPUs back to back in {day.seconds / 60:.1f} min, p50 "
+        f"{cuts[49] * 1000:.1f} ms, p99 {cuts[98] * 1000:.1f} ms; {day.cycles:,} driver cycles, as many as in "
+        f"{hours:.1f} h.",
+        f"- Faults, how often, and the longest time until the page was as before: {faults}.",
+        f"- Fake driver library, CPython {sys.version.split()[0]}, two shared cores.",
+    ]
+    return table(head, rows) + "\n" + "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Control groups of jobs: where Slurm and Kubernetes put them, and to which job a process belongs.
 
 Layouts, with the source of each:
-    * Slurm, cgroup v2: `system.slice/[NODE_]slurmstepd.scope/job_N` (slurm.schedmd.com/cgroup_v2.html); the slice
-      can be another one (`CgroupSlice` in cgroup.conf);
+    * Slurm, cgroup v2: `system.slice/[NODE_]slurmstepd.scope/job_N` (slurm.schedmd.com/cgroup_v2.html), or the job's
+      SLUID instead of `job_N`; the slice can be another one (`CgroupSlice` in cgroup.conf);
     * Slurm, cgroup v1: `CONTROLLER/slurm[_NODE]/uid_N/job_N` (slurm.schedmd.com/cgroups.html);
     * Kubernetes: `[kubelet.slice/kubelet-]kubepods.slice/kubepods-QOS.slice/kubepods-QOS-podUID.slice` with the systemd
       driver, where `-` inside the UID is written `_`, or `kubepods/QOS/podUID`; pods of the class guaranteed stand
@@ -28,7 +28,8 @@ _SCOPE: Final = re.compile(r"(?:.+_)?slurmstepd\.scope")
 _SLURM_V1: Final = re.compile(r"slurm(?:_.+)?")
 _UID: Final = re.compile(r"uid_([0-9]{1,10})")
 # A process whose job has ended sits in a path that ends in " (deleted)".
-_JOB: Final = re.compile(r"job_([0-9]{1,20})(?: \(deleted\))?")
+# From Slurm 26.05 on a job's folder has its SLUID as its name, unless CgroupJobIdPaths=yes (cgroup.conf(5)).
+_JOB: Final = re.compile(r"(?:job_(?=[0-9])|(?=s))([0-9]{1,20}|s[0-9A-Z]{13})(?: \(deleted\))?")
 _KUBEPODS: Final = re.compile(r"(?:.+-)?kubepods(?:\.slice)?")
 _QOS: Final = re.compile(r"burstable|besteffort|(?:.+-)?kubepods-(?:burstable|besteffort)\.slice")
 _POD: Final = re.compile(
@@ -44,7 +45,7 @@ class JobCgroup:
 
     Attributes:
         kind: who made it.
-        job_id: Slurm's number, or the UID of the pod.
+        job_id: Slurm's number, or its SLUID where the path holds no number; the UID of the pod.
         user: numeric user id where the path holds one (Slurm on v1), else "".
         path: below the root of control groups (from a walk) or of its hierarchy (from a process); no leading "/".
     """
@@ -82,6 +83,21 @@ def job_cgroups(root: Path) -> Iterator[JobCgroup]:
             if (job.kind, job.job_id) not in seen:
                 seen.add((job.kind, job.job_id))
                 yield job
+
+
+def slurm_folders(root: Path) -> Iterator[str]:
+    """The folders, below `root`, in which Slurm keeps the control groups of its jobs; they outlive the jobs."""
+    if hierarchy(root) == "v2":
+        yield from _scopes(root, "", depth=2)
+        return
+    for tree in _CONTROLLERS:
+        yield from (f"{tree}/{name}" for name in _folders(root, tree) if _SLURM_V1.fullmatch(name))
+
+
+def other_folders(root: Path, folder: str) -> list[str]:
+    """Names in one of `slurm_folders` that are neither a job nor known to be something else."""
+    names = [name for name in _folders(root, folder) if name != "system"]  # where slurmd keeps processes of its own
+    return [name for name in names if not (_JOB.fullmatch(name) or _UID.fullmatch(name))]
 
 
 def parse_process(text: str) -> JobCgroup | None:
@@ -143,6 +159,16 @@ def _below(root: Path, path: str, depth: int) -> Iterator[JobCgroup]:
             yield from _pods(root, inner)
         elif depth and name != _USERS and (name.endswith(".slice") or name == "kubelet"):
             yield from _below(root, inner, depth - 1)
+
+
+def _scopes(root: Path, path: str, depth: int) -> Iterator[str]:
+    """Slurm's scopes in slices, as deep as `_below` goes."""
+    for name in _folders(root, path):
+        inner = f"{path}/{name}" if path else name
+        if _SCOPE.fullmatch(name):
+            yield inner
+        elif depth and name != _USERS and name.endswith(".slice"):
+            yield from _scopes(root, inner, depth - 1)
 
 
 def _slurm_jobs(root: Path, path: str, user: str) -> Iterator[JobCgroup]:

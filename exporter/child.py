@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from exporter.errors import CollectError
+from exporter.logs import child_options
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -29,7 +30,7 @@ class Child:
     def __init__(self, mode: str, options: Sequence[str] = ()) -> None:
         ours, theirs = Pipe(duplex=True)
         command = [sys.executable, "-P", "-m", "exporter.worker", mode]
-        command += [f"--fd={theirs.fileno()}", f"--parent={os.getpid()}", *options]
+        command += [f"--fd={theirs.fileno()}", f"--parent={os.getpid()}", *child_options(), *options]
         try:
             # A process group of its own: Ctrl-C is for the parent, which then ends its children in order.
             self._process = subprocess.Popen(

@@ -1,13 +1,14 @@
 """Settings: each is declared once, beside what it sets, and is a flag, an environment variable and a key of the file.
 
 An `Option` knows its name, default and how text becomes its value; `Settings` holds what the operator chose. The
-command line is read in `exporter.cli` alone, and the result is passed down.
+sources are merged in `exporter.options` alone, at the start, and the result is passed down.
 """
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
@@ -25,6 +26,8 @@ class Option(Generic[T]):
         parse: turns text into a value; raises ValueError with the reason, in words, if it cannot.
         help: what it sets, in a few words.
         metavar: what stands for the value in the help; "" for a switch, which is set by `--NAME` and `--no-NAME`.
+        number: whether it may stand as a number in the file; whatever it is, text in quotes will do.
+        many: whether its value is a tuple: a flag that may be repeated, a list in the file, words joined by commas.
     """
 
     name: str
@@ -32,6 +35,8 @@ class Option(Generic[T]):
     parse: Callable[[str], T]
     help: str
     metavar: str
+    number: bool = False
+    many: bool = False
 
 
 class Settings:
@@ -60,7 +65,7 @@ def seconds(name: str, default: float, text: str, lowest: float = 0.1, highest: 
             raise ValueError(f"{value!r} is not a number of seconds between {lowest:g} and {highest:g}")
         return found
 
-    return Option(name, default, parse, text, "SECONDS")
+    return Option(name, default, parse, text, "SECONDS", number=True)
 
 
 def whole(name: str, default: int | None, text: str, lowest: int, highest: int) -> Option[int | None]:
@@ -71,7 +76,7 @@ def whole(name: str, default: int | None, text: str, lowest: int, highest: int) 
             raise ValueError(f"{value!r} is not a whole number between {lowest} and {highest}")
         return int(value)
 
-    return Option(name, default, parse, text, "NUMBER")
+    return Option(name, default, parse, text, "NUMBER", number=True)
 
 
 def path(name: str, default: Path, text: str, metavar: str = "DIR") -> Option[Path]:
@@ -104,6 +109,12 @@ def switch(name: str, default: bool, text: str) -> Option[bool]:
         return value == "true"
 
     return Option(name, default, parse, text, "")
+
+
+def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
+    """What to do about an unknown name: the known one that looks most like it, or else `otherwise`."""
+    found = difflib.get_close_matches(name, list(known), 1)
+    return f"did you mean {found[0]}?" if found else otherwise
 
 
 PROCFS = path("path.procfs", Path("/proc"), "where proc is mounted")

@@ -26,6 +26,7 @@ Reason = Literal[
     "suspect",
     "suspended",
     "timeout",
+    "too_many",
     "unknown",
     "unknown_device",
     "worker",

@@ -7,7 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from exporter import metrics as m
 from exporter.errors import Reason
 from exporter.metrics import Family
+from exporter.processes import process_samples
 from exporter.readings import NVML_SUCCESS, GpuReading, Identity, NvmlSnapshot, Sample
+from exporter.verdict import Verdict
 
 
 def place_gpus(
@@ -65,6 +67,12 @@ def gpu_samples(readings: Iterable[GpuReading]) -> Iterator[Sample]:
             continue
         for value in reading.values:
             yield Sample(m.FAMILY_BY_NAME[value.family], (*key, *value.labels), value.value)
+        yield from process_samples(key, reading.processes)
+        for instance in reading.instances:
+            who = (str(instance.gi), str(instance.ci), instance.uuid, instance.profile)
+            yield Sample(m.MIG_INFO, (*key, *who), 1.0)
+            for value in instance.values:
+                yield Sample(m.FAMILY_BY_NAME[value.family], (*key, *value.labels), value.value)
         for field, why in reading.unavailable:
             yield Sample(m.FIELD_UNAVAILABLE, (*key, field, why), 1.0)
 
@@ -84,18 +92,21 @@ def worker_samples(stuck_s: float, code: int) -> Iterator[Sample]:
     yield Sample(m.NVML_RETURN_CODE, (), float(code))
 
 
-def allocation_samples(
-    gpus: Iterable[Identity], jobs_by_uuid: Mapping[str, Sequence[str]], kind: str
-) -> Iterator[Sample]:
-    """Which GPUs are held, and by which jobs.
+def allocation_samples(gpus: Iterable[Identity], verdicts: Mapping[str, Verdict]) -> Iterator[Sample]:
+    """Which GPUs are held, and by whom; what is not known is named, with the reason.
 
     Args:
-        gpus: the GPUs whose allocation is known.
-        jobs_by_uuid: job ids by GPU; a GPU that is not in it is free.
-        kind: "slurm", "k8s" or "bare".
+        gpus: the GPUs of the node.
+        verdicts: one a GPU, by UUID.
     """
     for gpu in gpus:
-        jobs = jobs_by_uuid.get(gpu.uuid, ())
-        yield Sample(m.GPU_ALLOCATED, (gpu.uuid, gpu.slot), 1.0 if jobs else 0.0)
-        for job in jobs:
-            yield Sample(m.GPU_WORKLOAD_INFO, (gpu.uuid, gpu.slot, kind, job, "", "", "", ""), 1.0)
+        key = (gpu.uuid, gpu.slot)
+        verdict = verdicts[gpu.uuid]
+        for holder in verdict.holders:
+            whose = (holder.kind, holder.job_id, holder.user, holder.pod, holder.namespace, holder.container)
+            yield Sample(m.GPU_WORKLOAD_INFO, (*key, *whose), 1.0)
+        if verdict.allocated is not None:
+            yield Sample(m.GPU_ALLOCATED, key, 1.0 if verdict.allocated else 0.0)
+            continue
+        for family in (m.GPU_ALLOCATED, m.GPU_WORKLOAD_INFO):
+            yield Sample(m.FIELD_UNAVAILABLE, (*key, family.field, verdict.reason or "unknown"), 1.0)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from exporter.metrics import FAMILIES, Family
 from exporter.readings import Sample
+from exporter.web.formats import choose_format
 
 _ORDER = {family.name: position for position, family in enumerate(FAMILIES)}
 
@@ -50,5 +50,5 @@ def build_families(samples: Iterable[Sample]) -> list[Metric]:
 
 def render(samples: Iterable[Sample], accept: str = "") -> tuple[bytes, str]:
     """The page and its content type, in the format that the `Accept` header asks for."""
-    encoder, content_type = choose_encoder(accept)
+    encoder, content_type = choose_format(accept)
     return encoder(_Page(build_families(samples))), content_type

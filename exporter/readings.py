@@ -83,11 +83,13 @@ class Process:
         pid: in the process id space of the host.
         memory_bytes: board memory that it holds, None where the driver does not say.
         gi: GPU instance that it runs on, None outside MIG.
+        comm: its command name, as the kernel keeps it; "" until it has been looked up.
     """
 
     pid: int
     memory_bytes: int | None = None
     gi: int | None = None
+    comm: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,8 @@ class MigInstance:
         gi, ci: GPU instance and compute instance.
         uuid: NVML UUID of the MIG device.
         profile: "1g.10gb", "" where it cannot be told.
-        values: its readings: families of `mig_`, with the labels after `uuid` and `slot`.
+        values: readings of its GPU instance: families of `mig_`, with the labels after `uuid` and `slot`; () for
+            all but the first compute instance of a GPU instance, so that none stands twice.
     """
 
     gi: int

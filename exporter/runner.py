@@ -12,6 +12,7 @@ from exporter import metrics as m
 from exporter.collector import Collector, NodeState, health_samples
 from exporter.errors import CollectError
 from exporter.readings import Sample
+from exporter.web.landing import CollectorState
 
 _log = logging.getLogger(__name__)
 
@@ -127,6 +128,19 @@ class Runner:
                 collector.health.count("internal")
                 _log.exception("collector %s", collector.name)
         yield from self._node.xid_times.samples()
+
+    def states(self) -> list[CollectorState]:
+        """How each collector fares, for people."""
+        now_s, unix_s = time.monotonic(), time.time()
+        found = []
+        for collector in self._collectors:
+            health = collector.health
+            word = "starting" if health.finished_s is None else "works" if health.succeeded else "fails"
+            if word == "works" and not self._fresh(collector, now_s):
+                word = "overdue"
+            age_s = None if health.last_success_s is None else max(0.0, unix_s - health.last_success_s)
+            found.append(CollectorState(collector.name, word, age_s, health.duration_s))
+        return found
 
     def unready(self) -> str:
         """Why the exporter is not ready, "" if it is: a collector without a cycle yet, or overdue."""

@@ -16,11 +16,11 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from exporter import __version__
+from exporter.allocation import Holder
 from exporter.collector import Health, health_samples
 from exporter.collectors import discover
 from exporter.gpus import allocation_samples, count_samples, gpu_samples, place_gpus, worker_samples
@@ -30,9 +30,13 @@ from exporter.readings import NVML_SUCCESS, GpuReading, Identity, NvmlSnapshot, 
 from exporter.runner import exporter_sample
 from exporter.scenario import Scenario, read_scenario
 from exporter.server import App, Response, landing, text
+from exporter.simulated_activity import activity_values, running
 from exporter.simulated_board import UNAVAILABLE
 from exporter.simulated_gpu import DRIVER, GpuTimeline, gpu_values
 from exporter.simulated_node import NodeLoad, node_samples
+from exporter.verdict import Verdict
+from exporter.web.formats import choose_format
+from exporter.web.landing import Landing
 from exporter.xid_line import OFF_THE_BUS
 from exporter.xids import XidCounts, XidTimes
 
@@ -164,8 +168,8 @@ class Fleet:
         yield from count_samples(len(readings), visible)
         yield from gpu_samples(readings)
         yield from self._xids(node, boot_s, at_s)
-        jobs = {} if node.job is None else {gpu.uuid: (node.job,) for gpu in node.gpus}
-        yield from allocation_samples(node.gpus, jobs, "slurm")
+        verdict = Verdict(False) if node.job is None else Verdict(True, (Holder("slurm", node.job),))
+        yield from allocation_samples(node.gpus, {gpu.uuid: verdict for gpu in node.gpus})
 
     def _snapshot(self, node: _Node, at_s: float) -> NvmlSnapshot:
         gpus: list[GpuReading] = []
@@ -173,7 +177,9 @@ class Fleet:
             if timeline.mode(at_s) == "gpu_lost":
                 gpus.append(GpuReading(identity, "lost"))
             else:
-                gpus.append(GpuReading(identity, None, gpu_values(timeline, at_s), UNAVAILABLE))
+                values = (*gpu_values(timeline, at_s), *activity_values(timeline, at_s))
+                processes = running(timeline, identity.index)
+                gpus.append(GpuReading(identity, None, values, UNAVAILABLE, processes))
         return NvmlSnapshot(NVML_SUCCESS, DRIVER, tuple(gpus))
 
     def _xids(self, node: _Node, boot_s: float, at_s: float) -> Iterator[Sample]:
@@ -230,7 +236,7 @@ class FleetApp(App):
     def respond(self, path: str, headers: Mapping[str, str]) -> Response | None:
         """A node's pages (no answer at all while it is down), the target lists, the landing page."""
         at_s = self._clock() - self._began_s
-        accept = headers.get("Accept") or ""
+        accept = headers.get("accept", "")
         if path in self._node_by_path:
             samples = self._fleet.samples(self._node_by_path[path], at_s)
             return None if samples is None else _page(render(samples, accept))
@@ -238,16 +244,17 @@ class FleetApp(App):
             host = self._fleet.host(self._node_by_host_path[path], at_s)
             return None if host is None else _page(_render_host(host, accept))
         if path == "/targets":
-            return self._targets(headers.get("Host") or "", self._path_by_node)
+            return self._targets(headers.get("host", ""), self._path_by_node)
         if path == "/targets/host":
-            return self._targets(headers.get("Host") or "", self._host_path_by_node)
+            return self._targets(headers.get("host", ""), self._host_path_by_node)
         if path in ("/-/healthy", "/-/ready"):
             return text(200, "ok")
         if path == "/":
             links = {"/targets": "Targets for Prometheus http_sd", "/targets/host": "The same for the hosts' own pages"}
             links |= _titles(self._path_by_node)
-            lines = [f"Version {__version__}.", "SIMULATED: none of these nodes and GPUs exists."]
-            return landing("GPU Minutes exporter: simulated fleet", lines, links)
+            about = (f"Every node of a scenario, from one process. Version {__version__}.",)
+            note = "SIMULATED: none of these nodes and GPUs exists."
+            return landing(Landing("GPU Minutes exporter: simulated fleet", about, links, note))
         return text(404, "not found; nodes are at /node/NAME/metrics")
 
     def _targets(self, host: str, path_by_node: Mapping[str, str]) -> Response:
@@ -262,7 +269,7 @@ class FleetApp(App):
 
 
 def _render_host(host: Host, accept: str) -> tuple[bytes, str]:
-    encoder, content_type = choose_encoder(accept)
+    encoder, content_type = choose_format(accept)
     return encoder(_HostPage(host)), content_type
 
 

@@ -5,17 +5,30 @@ Runs in the driver process. A GPU that is gone never costs another GPU its readi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from exporter import metrics as m
 from exporter.errors import DriverError, Reason
 from exporter.nvml.call import GPU_GONE, PERMANENT, device_count, driver_version, reason_of
-from exporter.nvml.identity import device_handle, device_uuid, identify
+from exporter.nvml.identity import device_handle, device_uuid, identify, mig_mode
+from exporter.nvml.mig import Roster
+from exporter.nvml.processes import running
 from exporter.nvml.source import Field, Gpu, Refused, Source
 from exporter.nvml.sources import SOURCES
-from exporter.readings import NVML_SUCCESS, GpuReading, Identity, NvmlSnapshot, Unavailable, Value
+from exporter.readings import (
+    NVML_SUCCESS,
+    GpuReading,
+    Identity,
+    MigInstance,
+    NvmlSnapshot,
+    Process,
+    Unavailable,
+    Value,
+)
 from exporter.screen import screen
+from exporter.suspect import ZeroWatch
 
 Refusal = tuple[Field, Reason]
 
@@ -42,11 +55,11 @@ class _Device:
 
     Attributes:
         gpu: what sources are given; its handle stays valid for the life of the initialisation.
-        kept: by position in `SOURCES`: permanent refusals, and the last slow outcomes.
+        kept: by source: permanent refusals, and the last slow outcomes.
     """
 
     gpu: Gpu
-    kept: dict[int, _Outcome] = field(default_factory=dict)
+    kept: dict[Hashable, _Outcome] = field(default_factory=dict)
 
     @property
     def identity(self) -> Identity:
@@ -57,6 +70,11 @@ class _Device:
         """Forgets what was kept so as not to be asked again."""
         self.kept.clear()
         self.gpu.refused.clear()
+
+    def forget(self) -> None:
+        """Nothing known from before holds: the GPU was reset, replaced, or cut anew."""
+        self.kept.clear()
+        self.gpu.forget()
 
 
 class Survey:
@@ -132,20 +150,32 @@ class Survey:
                 failed.append((key, reason_of(exc.code)))
         return tuple(failed)
 
+    def close(self) -> None:
+        """Gives back what the driver lent; called once, before it is closed."""
+        for device in self._devices.values():
+            device.forget()
+
     def _read(self, device: _Device, slow: bool, static: bool, dropped: list[Reason]) -> GpuReading:
         device.gpu.now_s = self._clock()
         if self._suspended(device.identity.slot):
+            device.kept.clear()  # it may sleep for hours; what it said before is old when it wakes
             return GpuReading(device.identity, "suspended")
         try:
             self._refresh(device, static)
-            outcomes = [self._outcome(device, position, slow, dropped) for position in range(len(SOURCES))]
+            outcomes = [self._outcome(device, n, source, slow, dropped) for n, source in enumerate(SOURCES)]
+            refusals = [refusal for outcome in outcomes for refusal in outcome.refusals]
+            watch: ZeroWatch = device.gpu.memory.setdefault("zeros", ZeroWatch())
+            values, withheld = watch.sift([value for outcome in outcomes for value in outcome.values])
+            for value in withheld:
+                dropped.append("suspect")
+                refusals.append((Field(m.FAMILY_BY_NAME[value.family], value.labels), "suspect"))
+            instances = self._instances(device, slow, dropped, refusals)
+            processes = self._processes(device, dropped, refusals)
         except _Gone as gone:
-            device.ask_anew()  # after a reset, nothing known from before holds
-            device.gpu.memory.clear()
+            device.forget()
             return GpuReading(device.identity, gone.reason)
-        values = tuple(value for outcome in outcomes for value in outcome.values)
-        refusals = [refusal for outcome in outcomes for refusal in outcome.refusals]
-        return GpuReading(device.identity, None, values, fold_refusals(refusals, values))
+        served = [*values, *(value for instance in instances for value in instance.values)]
+        return GpuReading(device.identity, None, values, fold_refusals(refusals, served), processes, instances)
 
     def _suspended(self, slot: str) -> bool:
         """True if the kernel has put the GPU to sleep, from which any question would wake it."""
@@ -159,29 +189,76 @@ class Survey:
 
     def _refresh(self, device: _Device, static: bool) -> None:
         """Proves that the GPU answers, and asks it anew who it is when due or when it has changed."""
+        known = device.identity
         try:
-            changed = device_uuid(device.gpu.handle) != device.identity.uuid
+            changed = device_uuid(device.gpu.handle) != known.uuid
+            if known.mig_mode:  # else the board has no such mode, and says so at the next static refresh
+                changed = changed or mig_mode(device.gpu.handle) not in ("", known.mig_mode)
             if changed:
-                device.gpu.memory.clear()
-            if static or changed:
+                device.forget()
+            if changed or static:
                 device.gpu.identity = identify(device.gpu.handle)
                 device.ask_anew()
         except DriverError as exc:
             raise _Gone(reason_of(exc.code)) from exc
 
-    def _outcome(self, device: _Device, position: int, slow: bool, dropped: list[Reason]) -> _Outcome:
-        source = SOURCES[position]
-        kept = device.kept.get(position)
+    def _outcome(self, device: _Device, key: Hashable, source: Source, slow: bool, dropped: list[Reason]) -> _Outcome:
+        kept = device.kept.get(key)
         if kept is not None and (_permanent(kept) or (source.slow and not slow)):
             return kept
         outcome = _ask(source, device.gpu, dropped)
         if source.slow or _permanent(outcome):
-            device.kept[position] = outcome
+            device.kept[key] = outcome
         return outcome
+
+    def _instances(
+        self, device: _Device, slow: bool, dropped: list[Reason], refusals: list[Refusal]
+    ) -> tuple[MigInstance, ...]:
+        """The MIG devices of a board that is cut, with what each reads; () for a whole board."""
+        if device.identity.mig_mode != "enabled":
+            return ()
+        roster: Roster = device.gpu.memory.setdefault("mig", Roster())
+        try:
+            found, refused = roster.look(device.gpu)
+        except DriverError as exc:
+            refusals.append((Field(m.MIG_INFO), _reason(exc)))
+            return ()
+        refusals.extend((Field(m.MIG_INFO), reason) for reason in refused)
+        instances: list[MigInstance] = []
+        for one in found:
+            outcomes = [
+                self._outcome(device, (one.uuid, one.gi, n), source, slow, dropped)
+                for n, source in enumerate(one.sources)
+            ]
+            values = tuple(value for outcome in outcomes for value in outcome.values)
+            refusals.extend(refusal for outcome in outcomes for refusal in outcome.refusals)
+            instances.append(MigInstance(one.gi, one.ci, one.uuid, one.profile, values))
+        return tuple(instances)
+
+    def _processes(self, device: _Device, dropped: list[Reason], refusals: list[Refusal]) -> tuple[Process, ...] | None:
+        """What computes on a board; a refusal for good is not asked for again until the static refresh."""
+        kept = device.kept.get("processes")
+        if kept is None:
+            try:
+                return running(device.gpu.handle, dropped)
+            except DriverError as exc:
+                kept = _Outcome([], [(Field(m.GPU_PROCESSES), _reason(exc))])
+                if _permanent(kept):
+                    device.kept["processes"] = kept
+        refusals.extend(kept.refusals)
+        return None
 
 
 def _permanent(outcome: _Outcome) -> bool:
     return not outcome.values and all(reason in PERMANENT for _, reason in outcome.refusals)
+
+
+def _reason(exc: DriverError) -> Reason:
+    """Why one call gave nothing; raises `_Gone` if that is because the whole GPU does not answer."""
+    reason = reason_of(exc.code)
+    if reason in GPU_GONE:
+        raise _Gone(reason) from exc
+    return reason
 
 
 def _ask(source: Source, gpu: Gpu, dropped: list[Reason]) -> _Outcome:
@@ -189,9 +266,7 @@ def _ask(source: Source, gpu: Gpu, dropped: list[Reason]) -> _Outcome:
     try:
         found = source.read(gpu)
     except DriverError as exc:
-        reason = reason_of(exc.code)
-        if reason in GPU_GONE:
-            raise _Gone(reason) from exc
+        reason = _reason(exc)
         return _Outcome([], [(into, reason) for into in source.fields])
     outcome = _Outcome([], [])
     for into, raw in found:

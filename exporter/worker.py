@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from exporter.errors import DriverError, Reason
+from exporter.logs import LOG_FORMAT, LOG_LEVEL, configure
 from exporter.nvml import events
 from exporter.nvml.call import GPU_GONE, close_driver, device_count, open_driver, reason_of
 from exporter.nvml.identity import device_handle, device_slot, device_uuid
@@ -51,19 +52,23 @@ def serve_snapshots(
 ) -> None:
     """Answers requests until the pipe closes or the driver as a whole fails; says before each GPU that it is next."""
     survey: Survey | None = None
-    while True:
-        number = pipe.recv()
-        if survey is None:
-            try:
-                open_driver()
-            except DriverError as exc:
-                pipe.send((number, NvmlSnapshot(exc.code)))
+    try:
+        while True:
+            number = pipe.recv()
+            if survey is None:
+                try:
+                    open_driver()
+                except DriverError as exc:
+                    pipe.send((number, NvmlSnapshot(exc.code)))
+                    return
+                survey = Survey(slow_interval_s, static_interval_s, time.monotonic, slots, pci)
+            snapshot = survey.cycle(partial(_tell, pipe, number))
+            pipe.send((number, snapshot))
+            if snapshot.code != NVML_SUCCESS:
                 return
-            survey = Survey(slow_interval_s, static_interval_s, time.monotonic, slots, pci)
-        snapshot = survey.cycle(partial(_tell, pipe, number))
-        pipe.send((number, snapshot))
-        if snapshot.code != NVML_SUCCESS:
-            return
+    finally:
+        if survey is not None:
+            survey.close()
 
 
 class _Registrations:
@@ -151,12 +156,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("mode", choices=("snapshots", "events"))
     parser.add_argument("--fd", type=int, required=True)
     parser.add_argument("--parent", type=int, required=True)
+    parser.add_argument("--log-level", default=LOG_LEVEL.default)
+    parser.add_argument("--log-format", default=LOG_FORMAT.default)
     parser.add_argument("--slow-interval", type=float, default=30.0)
     parser.add_argument("--static-interval", type=float, default=600.0)
     parser.add_argument("--register-interval", type=float, default=30.0)
     parser.add_argument("--slot", action="append", help="touch this GPU only; may be given several times")
     parser.add_argument("--skip-suspended", type=Path, help="PCI devices in sysfs; see Survey")
     options = parser.parse_args(argv)
+    configure(options.log_level, options.log_format)
     _die_with(options.parent)
     pipe: Connection[Any, Any] = Connection(options.fd)
     try:

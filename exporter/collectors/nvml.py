@@ -10,6 +10,7 @@ from exporter.config import Settings, whole
 from exporter.driver import DEADLINE, INTERVAL, OPTIONS, Driver
 from exporter.errors import CollectError, Reason
 from exporter.gpus import count_samples, gpu_samples, place_gpus, worker_samples
+from exporter.processes import PROCESS_MEMORY, settle
 from exporter.readings import NVML_NEVER_ANSWERED, NVML_SUCCESS, NvmlSnapshot, Sample
 
 EXPECTED = whole(
@@ -25,8 +26,8 @@ class NvmlCollector(Collector):
     """
 
     name = "nvml"
-    reasons = ("blank", "driver", "not_written", "out_of_range", "released", "timeout", "worker")
-    options = (*OPTIONS, EXPECTED)
+    reasons = ("blank", "driver", "gone", "not_written", "out_of_range", "released", "suspect", "timeout", "worker")
+    options = (*OPTIONS, EXPECTED, PROCESS_MEMORY)
 
     def __init__(self, settings: Settings, node: NodeState) -> None:
         super().__init__(settings, node)
@@ -39,7 +40,7 @@ class NvmlCollector(Collector):
     def cycle(self) -> None:
         """Gets one snapshot; raises `CollectError` if the driver, or the process, did not give one."""
         try:
-            snapshot = self._ask()
+            snapshot = settle(self._ask(), self.settings)
         except CollectError:
             self._snapshot, self.node.readings = None, ()
             raise

@@ -24,6 +24,7 @@ _REASON_BY_CODE: Final[dict[int, Reason]] = {
     pynvml.NVML_ERROR_NO_DATA: "no_data",
     pynvml.NVML_ERROR_VGPU_ECC_NOT_SUPPORTED: "not_supported",
     pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH: "not_supported",
+    pynvml.NVML_ERROR_DEPRECATED: "not_supported",
     pynvml.NVML_ERROR_GPU_NOT_FOUND: "missing",
 }
 PERMANENT: Final = frozenset({"not_supported"})

@@ -37,6 +37,11 @@ def device_uuid(handle: Any) -> str:
     return str(call(pynvml.nvmlDeviceGetUUID, handle))
 
 
+def mig_mode(handle: Any) -> str:
+    """Whether the board is cut into MIG instances: "enabled", "disabled", or "" where it cannot be or does not say."""
+    return switch(pynvml.nvmlDeviceGetMigMode, handle)
+
+
 def device_slot(handle: Any) -> str:
     """Slot of the GPU; raises `DriverError` if it cannot say its PCI address."""
     bus_id = call(pynvml.nvmlDeviceGetPciInfo, handle).busId
@@ -58,7 +63,7 @@ def identify(handle: Any) -> Identity:
         vbios=text(pynvml.nvmlDeviceGetVbiosVersion, handle),
         driver=driver_version(),
         cuda=_cuda_version(),
-        mig_mode=switch(pynvml.nvmlDeviceGetMigMode, handle),
+        mig_mode=mig_mode(handle),
         persistence=switch(pynvml.nvmlDeviceGetPersistenceMode, handle),
         minor=_minor(handle),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import pynvml
 
@@ -26,6 +26,14 @@ class Refused(int):
 Raw = float | Refused
 
 
+@runtime_checkable
+class Closable(Protocol):
+    """Something that holds what the driver lent."""
+
+    def close(self) -> None:
+        """Gives it back; never raises."""
+
+
 @dataclass(slots=True)
 class Gpu:
     """A GPU that is being asked.
@@ -34,7 +42,7 @@ class Gpu:
         handle: NVML handle.
         identity: who it is, as of the last static refresh.
         now_s: monotonic seconds of this cycle.
-        memory: what sources keep from one cycle to the next, by a name of their own; emptied when the GPU is gone.
+        memory: what sources keep from one cycle to the next, by a name of their own; forgotten when the GPU is gone.
         refused: what the driver refused for good, by whatever stands for the question; emptied with every static
             refresh too.
     """
@@ -44,6 +52,14 @@ class Gpu:
     now_s: float = 0.0
     memory: dict[str, Any] = field(default_factory=dict)
     refused: dict[Hashable, Refused] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Empties both, and closes what can be closed."""
+        for kept in self.memory.values():
+            if isinstance(kept, Closable):
+                kept.close()
+        self.memory.clear()
+        self.refused.clear()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ class Signals:
 
     families: dict[str, dict[str, list[tuple[int, float]]]] = field(default_factory=dict)
 
-    def put(self, name: str, at_ms: int, value: float, **labels: str) -> None:
+    def put(self, name: str, at_ms: int, value: float, /, **labels: str) -> None:
         """Adds one sample."""
         self.families.setdefault(name, {}).setdefault(_text(labels), []).append((at_ms, value))
 

@@ -11,6 +11,7 @@ import pytest
 from tests.exporter.cycles import Cycles
 from tests.exporter.fake_nvml.script import FakeDriver, Gpu
 from tests.exporter.harness import FAST, Exporter, build_library, environment
+from tests.exporter.surveys import HandSurvey
 
 StartExporter = Callable[..., Exporter]
 
@@ -31,6 +32,14 @@ def driver(tmp_path: Path) -> FakeDriver:
 def env(library: Path, driver: FakeDriver) -> dict[str, str]:
     """Environment in which the exporter finds the scripted driver."""
     return environment(library, driver.path)
+
+
+@pytest.fixture
+def survey(env: dict[str, str]) -> Iterator[HandSurvey]:
+    """Cycles by hand over the scripted driver."""
+    found = HandSurvey(env)
+    yield found
+    found.close()
 
 
 @pytest.fixture

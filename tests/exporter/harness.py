@@ -21,30 +21,33 @@ from tests.exporter.fake_nvml.script import FUNCTIONS, State
 
 HERE = Path(__file__).parent
 PROC = HERE / "data" / "proc"
-KMSG = HERE / "data" / "kmsg"
 SYS = HERE / "data" / "sys"
 CGROUP = HERE / "data" / "cgroup_v2"
 ROOTS = (f"--path.procfs={PROC}", f"--path.sysfs={SYS}", f"--path.cgroup={CGROUP}")
 """A kernel that is always the same."""
+KMSG = HERE / "data" / "kmsg"
 PREFIX = "gpuminutes_"
+ALLOCATION = ("gpu_allocated", "gpu_workload_info")
 FAST = ("--collector.nvml.interval=1", "--collector.nvml.slow-interval=1", "--collector.nvml.deadline=1")
 
 
-def build_library(folder: Path, without: Iterable[str] = ()) -> Path:
+def build_library(folder: Path, without: Iterable[str] = (), more: Iterable[Path] = ()) -> Path:
     """Compiles the fake driver library into `folder`; gives the folder.
 
     Args:
         folder: where it goes.
         without: symbols that it shall lack, as an older driver does.
+        more: further C files to compile into it.
     """
     compiler = shutil.which("gcc")
     if compiler is None:
         raise RuntimeError("gcc is missing: install it with `apt-get install gcc libc6-dev`")
     source = HERE / "fake_nvml"
     (folder / "layout.h").write_text(header(State, FUNCTIONS))
-    flags = ["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{folder}"]
+    flags = ["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{folder}", f"-I{source}"]
     flags += [f"-D{symbol}=absent_{symbol}" for symbol in without]
-    command = [compiler, *flags, "-o", str(folder / "libnvidia-ml.so.1"), *map(str, sorted(source.glob("*.c")))]
+    sources = map(str, (*sorted(source.glob("*.c")), *more))
+    command = [compiler, *flags, "-o", str(folder / "libnvidia-ml.so.1"), *sources]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     if built.returncode != 0:
         raise RuntimeError(f"{source} does not compile:\n{built.stderr}")
@@ -82,9 +85,9 @@ class Page:
         return dict(next(iter(found)))
 
     def reasons(self, uuid: str = "") -> dict[str, str]:
-        """Reason by field that is not available."""
+        """Reason by field that is not available, without who holds the GPU: that is not asked of the driver."""
         rows = [dict(key) for key in self.find("field_unavailable", uuid=uuid)]
-        return {row["field"]: row["reason"] for row in rows}
+        return {row["field"]: row["reason"] for row in rows if row["field"] not in ALLOCATION}
 
 
 def environment(library: Path | None, state: Path | None) -> dict[str, str]:

@@ -15,9 +15,9 @@ from exporter.family import PREFIX, UNITS, Family
 from exporter.metrics import FAMILIES, GPU_INFO, GPU_WORKLOAD_INFO
 from tests.exporter.fake_nvml.models import make_v100
 from tests.exporter.fake_nvml.script import GPU_IS_LOST, FakeDriver
+from tests.exporter.families import ASSERTED_ELSEWHERE, TWO_CYCLES
 from tests.exporter.harness import ROOTS, Page, run_exporter
 from tests.exporter.kernel_log import KernelLog
-from tests.exporter.pending import PENDING, TWO_CYCLES
 
 _UNITS = {"", *UNITS}
 
@@ -47,19 +47,22 @@ def test_names_are_unique() -> None:
 
 
 def test_every_family_can_appear_and_nothing_else_does(driver: FakeDriver, env: dict[str, str], tmp_path: Path) -> None:
-    """A healthy, an old and a lost GPU, a job, and an XID in the kernel's log: the page then holds every family of the
-    contract but the rates, which need a running exporter and are asserted where rates are."""
+    """A cut, an old and a lost GPU, a process, a job and an XID in the kernel's log: the page then holds every family
+    of the contract but those that need two cycles, which are asserted where rates are."""
     driver.state.gpus = 3
     keep = f"--path.inventory={tmp_path / 'inventory.json'}"
     run_exporter("--once", keep, env=env)
     driver.gpu(1).every_return = GPU_IS_LOST
     make_v100(driver.gpu(2))
+    driver.gpu(0).cut("1g.10gb")
+    driver.gpu(0).activity.run((2, 2**30), gi=3)
     jobs = tmp_path / "jobs"
     jobs.mkdir()
     (jobs / "0").write_text("4711\n")
     log = KernelLog(tmp_path / "kmsg")
     log.say("NVRM: Xid (PCI:0000:19:00): 79, GPU has fallen off the bus.")
     options = ["--once", keep, *ROOTS, f"--collector.job.directory={jobs}", f"--collector.kmsg.path={log.path}"]
+    options.append("--collector.nvml.process-memory")
     page = Page(run_exporter(*options, env=env).stdout)
     by_name = {family.name: family for family in FAMILIES}
     seen: set[str] = set()
@@ -77,7 +80,8 @@ def test_every_family_can_appear_and_nothing_else_does(driver: FakeDriver, env: 
             if family.kind == "flag":
                 assert sample.value in (0, 1)
         seen.add(name)
-    assert set(by_name) - seen == {PREFIX + name for name in PENDING | TWO_CYCLES}
+    later = TWO_CYCLES | {name for name in ASSERTED_ELSEWHERE if name.endswith("_active_ratio")}
+    assert set(by_name) - seen == {PREFIX + name for name in later}
 
 
 def test_the_contract_needs_the_standard_library_alone() -> None:

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from exporter.metrics import FAMILY_BY_NAME, WATCHED_XIDS
 from tests.exporter.conftest import StartExporter
-from tests.exporter.cycles import Cycles
+from tests.exporter.cycles import Answer, Cycles
 from tests.exporter.fake_nvml import models, script
 from tests.exporter.fake_nvml.script import MAX_GPUS, FakeDriver, Gpu
 from tests.exporter.harness import HERE, PROC, Exporter, Page, build_library, environment, request, run_exporter
+from tests.exporter.surveys import HandSurvey
 from tests.exporter.test_faults import both_up
 from tests.exporter.test_golden import check_told
 
@@ -39,9 +40,9 @@ _OPTIONAL = sorted(set(re.findall(r"^int (nvml\w+)\(", _SOURCE, re.MULTILINE)) -
 @pytest.mark.parametrize("symbol", _OPTIONAL)
 def test_a_driver_without_any_one_function_serves_the_rest(driver: FakeDriver, tmp_path: Path, symbol: str) -> None:
     library = build_library(tmp_path, without=[symbol])
-    with Cycles(environment(library, driver.path)) as cycles:
-        cycles.gpu()
-        answer = cycles.gpu()
+    survey = HandSurvey(environment(library, driver.path))  # its cycles are seconds apart, as shares of time want it
+    answer = Answer(survey.gpu(count=2))
+    survey.close()
     assert answer.reading.down is None
     missing = answer.reasons.keys() - {"gpu_retired_pages", "gpu_retired_pages_pending"}
     assert set(answer.reasons.values()) == {"not_supported"}
@@ -237,7 +238,8 @@ def test_a_suspended_gpu_is_left_alone_on_request_and_read_again_when_it_wakes(
     start: StartExporter, driver: FakeDriver, tmp_path: Path
 ) -> None:
     sysfs, uuid = tmp_path / "sys", driver.uuid(0)
-    exporter = start("--collector.nvml.skip-suspended", f"--path.sysfs={sysfs}", "--no-collector.xid")
+    options = ("--collector.nvml.skip-suspended", f"--path.sysfs={sysfs}", "--collector.nvml.slow-interval=3600")
+    exporter = start(*options, "--no-collector.xid")
     slot = exporter.wait(both_up).labels("gpu_info", uuid=uuid)["slot"]
     _suspend(sysfs, slot, "suspended")
     page = exporter.wait(lambda p: not p.find("gpu_up", uuid=uuid))
@@ -250,8 +252,11 @@ def test_a_suspended_gpu_is_left_alone_on_request_and_read_again_when_it_wakes(
     time.sleep(2.5)
     assert sum(driver.gpu(0).calls) == calls
     assert sum(driver.gpu(1).calls) > other
+    driver.gpu(0).limit_mw = 300_000
     _suspend(sysfs, slot, "active")
-    assert not exporter.wait(both_up).find("field_unavailable", uuid=uuid, field="gpu_up")
+    page = exporter.wait(both_up)
+    assert not page.find("field_unavailable", uuid=uuid, field="gpu_up")
+    assert page.value("gpu_power_limit_watts", uuid=uuid, kind="enforced") == 300  # asked anew, not remembered
 
 
 @pytest.mark.pain(35)

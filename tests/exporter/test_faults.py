@@ -18,10 +18,11 @@ from exporter.metrics import FAMILIES
 from tests.exporter.conftest import StartExporter
 from tests.exporter.fake_nvml import script
 from tests.exporter.fake_nvml.script import FakeDriver
+from tests.exporter.families import ASSERTED_ELSEWHERE, NOT_ON_H100, REMEMBERED, TWO_CYCLES
 from tests.exporter.harness import PROC, Page, request, run_exporter
-from tests.exporter.pending import NOT_ON_H100, PENDING, REMEMBERED, TWO_CYCLES
 
-READINGS = [f.field for f in FAMILIES if f.per_gpu and f.field not in PENDING | REMEMBERED | TWO_CYCLES | NOT_ON_H100]
+_EXPECTED = TWO_CYCLES | NOT_ON_H100 | ASSERTED_ELSEWHERE
+READINGS = [f.field for f in FAMILIES if f.per_gpu and f.field not in REMEMBERED | _EXPECTED]
 # Another way to the same number exists, so that a refusal of this one costs nothing.
 _HAS_ANOTHER_WAY = {"replays", "threshold", "margin", "clock_events", "throttle_reasons"}
 
@@ -33,7 +34,7 @@ def readings(page: Page, uuid: str) -> set[str]:
 
 def reasons(page: Page, uuid: str) -> dict[str, str]:
     """Reasons of a GPU, without those that a healthy one has."""
-    return {field: why for field, why in page.reasons(uuid).items() if field not in TWO_CYCLES | NOT_ON_H100}
+    return {field: why for field, why in page.reasons(uuid).items() if field not in _EXPECTED}
 
 
 def both_up(page: Page) -> bool:
@@ -255,6 +256,7 @@ def test_a_driver_that_goes_away_is_evidence_of_down(start: StartExporter, drive
     [
         *((function, script.NOT_SUPPORTED, "not_supported") for function in (*script.READINGS, "field_values")),
         ("power", script.NO_PERMISSION, "no_permission"),
+        ("power", script.DEPRECATED, "not_supported"),
         ("clock", script.UNKNOWN, "unknown"),
     ],
 )

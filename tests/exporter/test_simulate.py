@@ -24,8 +24,8 @@ from exporter.readings import Sample
 from exporter.scenario import Scenario
 from exporter.simulate import Fleet, FleetApp, read_scenario
 from tests.exporter.conftest import StartExporter
+from tests.exporter.families import TWO_CYCLES
 from tests.exporter.harness import ROOTS, Exporter, Page, environment, request, run_exporter
-from tests.exporter.pending import TWO_CYCLES
 
 START_S = 1_700_000_000.0
 DOCUMENT: dict[str, Any] = {
@@ -94,7 +94,7 @@ def test_a_simulated_page_has_the_families_and_labels_of_a_real_one(
 
     def shape(page: Page) -> dict[str, set[frozenset[tuple[str, str]]]]:
         closed = {"collector", "reason", "state", "kind", "scope", "location", "sensor", "domain", "xid", "type", "dir"}
-        closed |= {"source", "attr", "which", "availability", "field", "resource", "class"}
+        closed |= {"attr", "which", "availability", "field", "resource", "class", "source"}
         return {
             name: {
                 frozenset((k, v if k in closed else "") for k, v in sample.labels.items()) for sample in family.samples
@@ -306,7 +306,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
 
 def test_targets_name_the_address_by_which_they_were_asked_for(tmp_path: Path) -> None:
     app = FleetApp(scenario(tmp_path), clock=lambda: 0.0, wall=lambda: START_S)
-    response = app.respond("/targets", {"Host": "demo.example:9844"})
+    response = app.respond("/targets", {"host": "demo.example:9844"})
     assert response is not None and response.content_type == "application/json"
     groups = json.loads(response.body)
     assert groups[0] == {
@@ -314,13 +314,13 @@ def test_targets_name_the_address_by_which_they_were_asked_for(tmp_path: Path) -
         "labels": {"__metrics_path__": "/node/n1/metrics", "node": "n1"},
     }
     assert len(groups) == 3
-    hosts = app.respond("/targets/host", {"Host": "demo.example:9844"})
+    hosts = app.respond("/targets/host", {"host": "demo.example:9844"})
     assert hosts is not None
     assert json.loads(hosts.body)[0] == {
         "targets": ["demo.example:9844"],
         "labels": {"__metrics_path__": "/node/n1/host", "node": "n1"},
     }
-    refused = app.respond("/targets", {"Host": 'x"y'})
+    refused = app.respond("/targets", {"host": 'x"y'})
     assert refused is not None and refused.status == 400
 
 

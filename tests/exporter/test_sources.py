@@ -1,4 +1,4 @@
-"""Collectors and stores that need no driver: host facts, jobs, placing."""
+"""Collectors and stores that need no driver: host facts, placing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 
 from exporter import metrics as m
 from exporter.collectors.host import HostCollector
-from exporter.collectors.job import DIRECTORY, JobCollector, read_jobs
 from exporter.collectors.psi import PsiCollector
 from exporter.config import PROCFS, Settings
 from exporter.errors import CollectError, Reason
@@ -34,54 +33,6 @@ def test_host_facts() -> None:
 def test_missing_host_facts_fail_the_cycle(tmp_path: Path) -> None:
     with pytest.raises(CollectError):
         HostCollector(Settings({PROCFS: tmp_path}), node()).cycle()
-
-
-# --- jobs ------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("content", "jobs"),
-    [(b"", ()), (b"\n\n", ()), (b"12\n", ("12",)), (b"12\r\n 13 \n12\n", ("12", "13")), (b"12_3", ("12_3",))],
-)
-def test_job_files(tmp_path: Path, content: bytes, jobs: tuple[str, ...]) -> None:
-    path = tmp_path / "0"
-    path.write_bytes(content)
-    assert read_jobs(path) == jobs
-
-
-@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"a b\n", b"\x00", b"1\n" * 40_000])
-def test_files_that_hold_no_job_ids_are_refused(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "0"
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"job id|larger|ascii"):
-        read_jobs(path)
-
-
-def test_a_file_that_vanished_means_free(tmp_path: Path) -> None:
-    assert read_jobs(tmp_path / "7") == ()
-
-
-def test_allocation_is_known_by_index_and_uuid_and_unknown_where_the_file_is_broken(tmp_path: Path) -> None:
-    c = Identity("GPU-c", "0000:35:00", 2)
-    d = Identity("GPU-d", "0000:43:00", 3)
-    (tmp_path / "0").write_text("77\n")
-    (tmp_path / "GPU-b").write_text("77\n78\n77\n")
-    (tmp_path / "2").write_bytes(b"\xff")
-    (tmp_path / "README").write_bytes(b"\xff")
-    collector = JobCollector(Settings({DIRECTORY: tmp_path}), node(A, B, c, d))
-    collector.cycle()
-    allocated = {uuid: value for (uuid, _), value in rows(collector, m.GPU_ALLOCATED).items()}
-    assert allocated == {"GPU-a": 1, "GPU-b": 1, "GPU-d": 0}
-    jobs = {(labels[0], labels[2], labels[3]) for labels in rows(collector, m.GPU_WORKLOAD_INFO)}
-    assert jobs == {("GPU-a", "slurm", "77"), ("GPU-b", "slurm", "77"), ("GPU-b", "slurm", "78")}
-    assert set(rows(collector, m.FIELD_UNAVAILABLE)) == {("GPU-c", c.slot, "gpu_allocated", "format")}
-    assert collector.health.errors["format"] == 1
-
-
-def test_no_folder_named_is_unknown_and_a_missing_one_is_a_failure(tmp_path: Path) -> None:
-    collector = JobCollector(Settings(), node(A))
-    collector.cycle()
-    assert list(collector.samples(True, 0.0)) == []
-    with pytest.raises(CollectError):
-        JobCollector(Settings({DIRECTORY: tmp_path / "gone"}), node(A)).cycle()
 
 
 # --- placing ---------------------------------------------------------------------------------------------

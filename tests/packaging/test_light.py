@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -48,6 +49,14 @@ def test_the_exporter_prints_a_page(light: Environment) -> None:
 
 def test_the_exporter_imports_nothing_else(light: Environment) -> None:
     assert light.run("python", "-c", SCRIPT).stdout.splitlines()[-1] == "foreign:"
+
+
+def test_the_exporter_says_what_its_web_configuration_needs(light: Environment) -> None:
+    command = [light.home / "bin/gpu-minutes-exporter", "--web.config.file=/nonexistent.yml"]
+    result = subprocess.run(command, capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
+    assert (result.returncode, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert line.endswith("pip install 'gpu-minutes[web]'")
 
 
 def test_the_ledger_says_what_to_install(light: Environment) -> None:

@@ -8,6 +8,7 @@ from exporter import metrics as m
 from exporter.errors import DriverError
 from exporter.nvml.call import GPU_GONE, call, reason_of
 from exporter.nvml.fields import FieldId, field_values
+from exporter.nvml.gpm import board_read
 from exporter.nvml.source import Field, Gpu, Pairs, Raw, Read, Refused, Source, first_of, number, slow
 from exporter.screen import is_blank
 
@@ -66,7 +67,19 @@ def _counter_rates(gpu: Gpu) -> Pairs:
     return tuple((into, (new - old) / elapsed_s) for into, new, old in zip(RATES, now, last[1], strict=True))
 
 
-RATE_WAYS: tuple[Read, ...] = (_counter_rates,)
+_GPM_RATES = (
+    (Field(m.GPU_PCIE_BYTES, ("tx",), times=2**20), pynvml.NVML_GPM_METRIC_PCIE_TX_PER_SEC),
+    (Field(m.GPU_PCIE_BYTES, ("rx",), times=2**20), pynvml.NVML_GPM_METRIC_PCIE_RX_PER_SEC),
+)
+
+
+def _gpm_rates(gpu: Gpu) -> Pairs:
+    """Rates that the hardware counters give, in MiB/s; Hopper and newer."""
+    found = board_read(gpu)
+    return tuple((into, found[metric]) for into, metric in _GPM_RATES)
+
+
+RATE_WAYS: tuple[Read, ...] = (_counter_rates, _gpm_rates)
 """Ways to `RATES`, best first; all of them are gauges, so each cycle takes the first one that knows both."""
 
 
@@ -81,7 +94,8 @@ def _rates(gpu: Gpu) -> Pairs:
             found = tuple((into, Refused(exc.code)) for into in RATES)
         if not any(isinstance(raw, Refused) for _, raw in found):
             return found
-        first = first or found
+        if all(isinstance(raw, Refused) and raw.permanent for _, raw in first):
+            first = found  # what may still come counts for more than what never will
     return first
 
 

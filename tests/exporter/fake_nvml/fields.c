@@ -12,7 +12,10 @@ typedef struct {
 int nvmlDeviceGetFieldValues(device g, int count, field_value *values) {
     int code = enter(g, F_FIELD_VALUES);
     if (code) return code;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
     for (int i = 0; i < count; i++) {
+        values[i].timestamp = now.tv_sec * 1000000LL + now.tv_nsec / 1000; /* Unix time in us (nvml.h) */
         __atomic_fetch_add(&g->fields_asked, 1, __ATOMIC_RELAXED);
         values[i].ret = g->unknown_field_return;
         for (unsigned n = 0; n < g->fields_used; n++) {

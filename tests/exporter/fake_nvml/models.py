@@ -37,11 +37,11 @@ def make_h100(gpu: Gpu, index: int) -> None:
     gpu.name = b"NVIDIA H100 80GB HBM3"
     gpu.serial = f"165{index:010d}".encode()
     gpu.vbios = b"96.00.74.00.01"
-    gpu.bus_id = f"00000000:{0x19 + 14 * index:02X}:00.0".encode()
+    gpu.bus_id = f"{index // 16:08X}:{0x19 + 14 * (index % 16):02X}:00.0".encode()
     gpu.minor = index
     gpu.persistence = 1
     gpu.unknown_field_return = NOT_SUPPORTED
-    gpu.utilization_percent, gpu.memory_copy_percent = 90 + index, 40 + index
+    gpu.utilization_percent, gpu.memory_copy_percent = 90 + index % 10, 40 + index % 10
     gpu.total, gpu.reserved, gpu.used = 81559 * _MIB, 551 * _MIB, 60000 * _MIB
     gpu.free = gpu.total - gpu.reserved - gpu.used
     gpu.power_mw = 600_000 + 1000 * index
@@ -59,6 +59,7 @@ def make_h100(gpu: Gpu, index: int) -> None:
     ):
         gpu.set_field(number, seconds * 1_000_000_000)
     gpu.set_field(RECOVERY_ACTION, 0, kind=_UNSIGNED)
+    gpu.activity.make_healthy()
     _memory(gpu)
     _links(gpu, index)
 
@@ -91,6 +92,7 @@ def _links(gpu: Gpu, index: int) -> None:
 def make_geforce(gpu: Gpu) -> None:
     """A GeForce RTX 4090: no ECC, serial, row remapper, NVLink, fabric, memory temperature, SRAM status."""
     gpu.name, gpu.serial = b"NVIDIA GeForce RTX 4090", b""
+    gpu.activity.gpm_supported = 0
     for function in (
         *("serial", "mig", "ecc_mode", "ecc_total", "ecc_location", "sram_status", "remapped_rows", "banks", "fabric"),
         *("retired_pages", "retired_pending"),
@@ -106,6 +108,7 @@ def make_geforce(gpu: Gpu) -> None:
 
 def make_v100(gpu: Gpu) -> None:
     """A V100: retires pages, remaps no rows, has six links and no fabric."""
+    gpu.activity.gpm_supported = 0
     gpu.name = b"Tesla V100-SXM2-32GB"
     for function in ("retired_pages", "retired_pending"):
         gpu.returns_for(function, 0)
@@ -149,7 +152,12 @@ def start_counters_anew(gpu: Gpu) -> None:
 OLD_DRIVER_LACKS = (
     *("nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetMarginTemperature", "nvmlDeviceGetCurrentClocksEventReasons"),
     *("nvmlDeviceGetSramEccErrorStatus", "nvmlDeviceGetGpuFabricInfoV", "nvmlDeviceGetRowRemapperHistogram"),
-    "nvmlDeviceGetRemappedRows",
+    *(
+        "nvmlDeviceGetRemappedRows",
+        "nvmlDeviceGetComputeRunningProcesses_v2",
+        "nvmlDeviceGetComputeRunningProcesses_v3",
+    ),
+    *(f"nvmlGpm{name}" for name in ("QueryDeviceSupport", "SampleAlloc", "SampleFree", "SampleGet", "MetricsGet")),
 )
 """Functions that came after R450."""
 _INVALID_ARGUMENT = 2

@@ -63,8 +63,16 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, device *to) {
     return NOT_FOUND;
 }
 int nvmlDeviceGetIndex(device g, uint32_t *to) { return copy_u32(g, F_INDEX, (uint32_t)(g - state->gpu), to); }
-int nvmlDeviceGetUUID(device g, char *to, unsigned n) { return copy_text(g, F_UUID, g->uuid, to, n); }
-int nvmlDeviceGetName(device g, char *to, unsigned n) { return copy_text(g, F_NAME, g->name, to, n); }
+int nvmlDeviceGetUUID(device g, char *to, unsigned n) {
+    device board;
+    const struct mig_instance *m = mig_of(g, &board);
+    return m ? copy_text(board, F_MIG_FACTS, m->uuid, to, n) : copy_text(g, F_UUID, g->uuid, to, n);
+}
+int nvmlDeviceGetName(device g, char *to, unsigned n) {
+    device board;
+    const struct mig_instance *m = mig_of(g, &board);
+    return m ? copy_text(board, F_MIG_FACTS, m->name, to, n) : copy_text(g, F_NAME, g->name, to, n);
+}
 int nvmlDeviceGetSerial(device g, char *to, unsigned n) { return copy_text(g, F_SERIAL, g->serial, to, n); }
 int nvmlDeviceGetVbiosVersion(device g, char *to, unsigned n) {
     return copy_text(g, F_VBIOS, g->vbios, to, n);

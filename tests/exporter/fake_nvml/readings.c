@@ -12,8 +12,17 @@ int nvmlDeviceGetUtilizationRates(device g, utilization *to) {
     return copy_u32(g, F_UTILIZATION, g->utilization_percent, &to->gpu);
 }
 int nvmlDeviceGetMemoryInfo_v2(device g, memory_v2 *to) {
-    int code = enter(g, F_MEMORY);
+    device board;
+    const struct mig_instance *m = mig_of(g, &board);
+    int code = enter(m ? board : g, F_MEMORY);
     if (code) return code;
+    if (m) {
+        to->total = m->memory_mib << 20;
+        to->used = m->used;
+        to->reserved = 0;
+        to->free = to->total - to->used;
+        return SUCCESS;
+    }
     to->used = g->used;
     to->free = g->free;
     to->reserved = g->reserved;

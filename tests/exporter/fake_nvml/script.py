@@ -9,9 +9,9 @@ import ctypes
 import mmap
 from pathlib import Path
 
-from tests.exporter.fake_nvml import models
+from tests.exporter.fake_nvml import activity, models
 
-MAX_GPUS = 16
+MAX_GPUS = 64
 MAX_LINKS = 36  # NVML_NVLINK_MAX_LINKS
 ALL_LINKS = 0xFFFFFFFF
 FUNCTIONS = (
@@ -56,6 +56,7 @@ FUNCTIONS = (
     "register_events",
     "field_values",
     # Further sections append the names of their functions here: *NAMES from a file of their own.
+    *activity.NAMES,
 )
 """Every function that may be scripted on one GPU: what it returns, whether it hangs, how often it was called."""
 _NOT_ON_H100 = ("retired_pages", "retired_pending")
@@ -70,6 +71,7 @@ NO_PERMISSION = 4
 GPU_IS_LOST = 15
 RESET_REQUIRED = 16
 LIB_RM_VERSION_MISMATCH = 18
+DEPRECATED = 26
 UNKNOWN = 999
 
 XID_EVENT, NO_INSTANCE = 8, 0xFFFFFFFF  # nvml.h
@@ -150,6 +152,7 @@ class Gpu(ctypes.Structure):
         ("fields_used", ctypes.c_uint32),
         ("fields", Field * _FIELDS_MAX),
         # Further sections stand here: a structure from a file of its own each.
+        ("activity", activity.Activity),
     )
 
     def returns_for(self, function: str, code: int) -> None:
@@ -172,6 +175,14 @@ class Gpu(ctypes.Structure):
     def refuse_field(self, number: int, code: int, scope: int = 0) -> None:
         """Makes one field return a code, while the batch says success; a field never set says not supported."""
         self._field(number, scope).ret = code
+
+    def cut(self, *profiles: str, first_gi: int = 3) -> None:
+        """Cuts the board into MIG instances of these profiles; its utilization is then refused."""
+        self.mig_mode = 1
+        self.returns_for("utilization", NOT_SUPPORTED)
+        for at, profile in enumerate(profiles):
+            name = f"{bytes(self.name).decode()} MIG {profile}"
+            self.activity.make_instance(at, first_gi + at, f"MIG-{bytes(self.uuid).decode()[4:]}-{at}", name)
 
     def _field(self, number: int, scope: int) -> Field:
         for at in range(self.fields_used):
@@ -223,6 +234,8 @@ class State(ctypes.Structure):
         ("init_aborts", ctypes.c_uint32),
         ("events", Event * _EVENTS),
         ("driver", ctypes.c_char * 80),
+        ("gpm_allocated", ctypes.c_uint32),
+        ("gpm_freed", ctypes.c_uint32),
         ("gpu", Gpu * MAX_GPUS),
     )
 

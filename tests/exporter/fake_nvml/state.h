@@ -20,6 +20,7 @@ enum {
 typedef struct gpu *device;
 
 extern struct state *state; /* nvml.c */
+struct mig_instance *mig_of(const void *handle, device *board); /* mig.c: NULL for a board's handle */
 
 static inline void sleep_ms(long ms) {
     struct timespec t = {ms / 1000, (ms % 1000) * 1000000L};

@@ -1,14 +1,24 @@
-"""Families of the contract that no page has yet; each name goes when its family comes."""
+"""Families of the contract by when a page of the healthy fake driver has them."""
 
 from __future__ import annotations
 
-PENDING = frozenset(
+TWO_CYCLES = frozenset(
     {
+        "gpu_pcie_bytes_per_second",
         "gpu_sm_active_ratio",
         "gpu_sm_occupancy_ratio",
         "gpu_tensor_active_ratio",
         "gpu_dram_active_ratio",
         "gpu_engine_active_ratio",
+    }
+)
+"""Readings that need two cycles of the driver, so that a page printed once has none."""
+
+NOT_ON_H100 = frozenset({"gpu_retired_pages", "gpu_retired_pages_pending"})
+"""Readings that the healthy GPUs of the fake driver do not support."""
+
+ASSERTED_ELSEWHERE = frozenset(
+    {
         "gpu_processes",
         "gpu_process_memory_bytes",
         "mig_info",
@@ -19,12 +29,7 @@ PENDING = frozenset(
         "mig_engine_active_ratio",
     }
 )
-
-TWO_CYCLES = frozenset({"gpu_pcie_bytes_per_second"})
-"""Readings that need two cycles of the driver, so that a page printed once has none."""
-
-NOT_ON_H100 = frozenset({"gpu_retired_pages", "gpu_retired_pages_pending"})
-"""Readings that the healthy GPUs of the fake driver do not support."""
+"""Readings that need a board cut into instances, a host whose processes are seen, or to be asked for."""
 
 REMEMBERED = frozenset(
     {
