@@ -24,6 +24,7 @@ from exporter.page import render
 from exporter.privileges import limits_of_process
 from exporter.runner import Runner
 from exporter.server import LISTEN, TELEMETRY_PATH, App, Limits, NodeApp, Server, parse_listen_address
+from exporter.slot import normalise_slot
 from exporter.web.config import WEB_CONFIG
 from exporter.web.live import Guard, LiveGuard
 
@@ -60,6 +61,7 @@ def build_parser(collectors: Mapping[str, type[Collector]]) -> argparse.Argument
     add = parser.add_argument
     add("--once", action="store_true", help="print one page and exit")
     add("--config.show", dest="show", action="store_true", help="print every setting and where it is from, and exit")
+    add("--inventory.retire", dest="retire", metavar="SLOT", help="forget the GPU of a slot that stays empty, and exit")
     add("--version", action="version", version=f"gpu-minutes-exporter {__version__}")
     for option in all_options(collectors):
         flag, default = f"--{option.name}", _default_text(option)
@@ -113,6 +115,21 @@ def _print_once(runner: Runner) -> None:
     runner.stop()
     sys.stdout.write(page.decode())
     sys.stdout.flush()
+
+
+def _retire(path: Path | None, address: str) -> str:
+    """Takes a slot out of the inventory; gives a line that says what it held."""
+    if path is None:
+        raise ConfigError("--inventory.retire needs the file of the running exporter: --path.inventory FILE")
+    if not path.exists():
+        raise ConfigError(f"inventory file {path} does not exist")
+    try:
+        gpu = Inventory(path).retire(normalise_slot(address))
+    except ValueError as exc:
+        raise ConfigError(f"--inventory.retire: {exc}; a slot is written like 0000:19:00") from exc
+    except OSError as exc:
+        raise ConfigError(f"inventory file {path}: {exc.strerror}") from exc
+    return f"{gpu.slot} is retired; it held {gpu.uuid} {gpu.model}".rstrip() + "\n"
 
 
 class _Signals:
@@ -180,6 +197,9 @@ def _run(argv: Sequence[str] | None) -> None:
         return
     settings = as_settings(chosen)
     configure(settings[LOG_LEVEL], settings[LOG_FORMAT])
+    if flags.retire is not None:
+        sys.stdout.write(_retire(settings[INVENTORY], flags.retire))
+        return
     if flags.simulate is not None:
         if flags.once:
             raise ConfigError("--once prints this node's page; it does not go with --simulate")

@@ -160,3 +160,35 @@ def test_the_base_install_is_enough_and_the_parent_never_touches_the_driver(env:
     assert own == {"exporter", "prometheus_client"}
     assert mapped is False
     assert 'gpuminutes_gpu_up{slot="0000:19:00"' in ran.stdout
+
+
+def test_a_slot_is_retired_by_command_and_the_running_exporter_forgets_it(
+    start: StartExporter, driver: FakeDriver, tmp_path: Path
+) -> None:
+    keep = f"--path.inventory={tmp_path / 'inventory.json'}"
+    exporter = start(keep)
+    exporter.wait(lambda page: page.find("gpus_visible") and page.value("gpus_visible") == 2)
+    driver.state.gpus = 1
+    driver.gpu(1).every_return = 15
+    exporter.wait(lambda page: page.value("gpu_up", uuid=driver.uuid(1)) == 0)
+    ran = run_exporter("--inventory.retire=0000:27:00.0", keep, env=BARE)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout == f"0000:27:00 is retired; it held {driver.uuid(1)} NVIDIA H100 80GB HBM3\n"
+    page = exporter.wait(lambda page: not page.find("gpu_up", uuid=driver.uuid(1)))
+    assert page.value("gpus_expected") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        (["--inventory.retire=0000:27:00"], "needs the file of the running exporter"),
+        (["--inventory.retire=0000:27:00", "--path.inventory={}/none.json"], "none.json does not exist"),
+        (["--inventory.retire=third", "--path.inventory={}/i.json"], "a slot is written like 0000:19:00"),
+        (["--inventory.retire=0000:27:00", "--path.inventory={}/i.json"], "has no slot 0000:27:00; it has none"),
+    ],
+)
+def test_a_slot_that_cannot_be_retired_is_one_line(options: list[str], part: str, tmp_path: Path) -> None:
+    (tmp_path / "i.json").write_text('{"version": 2, "slots": []}')
+    ran = run_exporter(*(option.format(tmp_path) for option in options), env=BARE)
+    assert ran.returncode == 2
+    assert part in one_line(ran.stderr)

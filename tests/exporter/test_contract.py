@@ -15,9 +15,9 @@ from exporter.family import PREFIX, UNITS, Family
 from exporter.metrics import FAMILIES, GPU_INFO, GPU_WORKLOAD_INFO
 from tests.exporter.fake_nvml.models import make_v100
 from tests.exporter.fake_nvml.script import GPU_IS_LOST, FakeDriver
+from tests.exporter.families import ASSERTED_ELSEWHERE, TWO_CYCLES
 from tests.exporter.harness import ROOTS, Page, run_exporter
 from tests.exporter.kernel_log import KernelLog
-from tests.exporter.pending import ASSERTED_ELSEWHERE, PENDING, TWO_CYCLES
 
 _UNITS = {"", *UNITS}
 
@@ -81,7 +81,7 @@ def test_every_family_can_appear_and_nothing_else_does(driver: FakeDriver, env: 
                 assert sample.value in (0, 1)
         seen.add(name)
     later = TWO_CYCLES | {name for name in ASSERTED_ELSEWHERE if name.endswith("_active_ratio")}
-    assert set(by_name) - seen == {PREFIX + name for name in PENDING | later}
+    assert set(by_name) - seen == {PREFIX + name for name in later}
 
 
 def test_the_contract_needs_the_standard_library_alone() -> None:

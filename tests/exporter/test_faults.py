@@ -18,11 +18,11 @@ from exporter.metrics import FAMILIES
 from tests.exporter.conftest import StartExporter
 from tests.exporter.fake_nvml import script
 from tests.exporter.fake_nvml.script import FakeDriver
+from tests.exporter.families import ASSERTED_ELSEWHERE, NOT_ON_H100, REMEMBERED, TWO_CYCLES
 from tests.exporter.harness import PROC, Page, request, run_exporter
-from tests.exporter.pending import ASSERTED_ELSEWHERE, NOT_ON_H100, PENDING, REMEMBERED, TWO_CYCLES
 
 _EXPECTED = TWO_CYCLES | NOT_ON_H100 | ASSERTED_ELSEWHERE
-READINGS = [f.field for f in FAMILIES if f.per_gpu and f.field not in PENDING | REMEMBERED | _EXPECTED]
+READINGS = [f.field for f in FAMILIES if f.per_gpu and f.field not in REMEMBERED | _EXPECTED]
 # Another way to the same number exists, so that a refusal of this one costs nothing.
 _HAS_ANOTHER_WAY = {"replays", "threshold", "margin", "clock_events", "throttle_reasons"}
 

@@ -16,8 +16,8 @@ from exporter import __version__
 from exporter.metrics import FAMILIES
 from tests.exporter.fake_nvml import activity, models
 from tests.exporter.fake_nvml.script import GPU_IS_LOST, NOT_SUPPORTED, READINGS, RESET_REQUIRED, FakeDriver, Gpu
+from tests.exporter.families import REMEMBERED
 from tests.exporter.harness import HERE, PROC, Page, build_library, environment, run_exporter
-from tests.exporter.pending import PENDING, REMEMBERED
 
 _VARYING = re.compile(
     r"^(gpuminutes_(?:collect_last_success_timestamp_seconds|collect_duration_seconds)\{.*\}) .*$",
@@ -53,7 +53,7 @@ def check_told(page: Page) -> None:
         assert told <= {family.field for family in FAMILIES}
         cut = bool(page.find("mig_info", uuid=key["uuid"]))
         for family in FAMILIES:
-            if family.per_gpu and family.field not in REMEMBERED | PENDING | {"gpu_process_memory_bytes"}:
+            if family.per_gpu and family.field not in REMEMBERED | {"gpu_process_memory_bytes"}:
                 if family.field.startswith("mig_") and not cut:
                     continue
                 present = bool(page.find(family.field, uuid=key["uuid"]))

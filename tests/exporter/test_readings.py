@@ -18,7 +18,7 @@ from tests.exporter.fake_nvml.script import (
     FakeDriver,
     Gpu,
 )
-from tests.exporter.pending import NOT_ON_H100, TWO_CYCLES
+from tests.exporter.families import NOT_ON_H100, TWO_CYCLES
 
 INVALID_ARGUMENT = 2
 NO_DATA = 21

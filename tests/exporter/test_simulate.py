@@ -24,8 +24,8 @@ from exporter.readings import Sample
 from exporter.scenario import Scenario
 from exporter.simulate import Fleet, FleetApp, read_scenario
 from tests.exporter.conftest import StartExporter
+from tests.exporter.families import TWO_CYCLES
 from tests.exporter.harness import ROOTS, Exporter, Page, environment, request, run_exporter
-from tests.exporter.pending import TWO_CYCLES
 
 START_S = 1_700_000_000.0
 DOCUMENT: dict[str, Any] = {

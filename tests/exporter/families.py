@@ -1,8 +1,6 @@
-"""Families of the contract that no page has yet; each name goes when its family comes."""
+"""Families of the contract by when a page of the healthy fake driver has them."""
 
 from __future__ import annotations
-
-PENDING: frozenset[str] = frozenset()
 
 TWO_CYCLES = frozenset(
     {
