@@ -26,7 +26,7 @@ def test_cycles_leave_no_object_behind(env: dict[str, str]) -> None:
     )
     found = json.loads(ran.stdout)
     assert (found["asked"], found["down"]) == (cycles.CYCLES, cycles.CYCLES // 10)
-    assert found["left"] < (cycles.CYCLES - cycles.WARM_UP) // 40, "a leak of one object in forty cycles"
+    assert found["left"] < (cycles.CYCLES - cycles.WARM_UP) // 20, "a leak of one object in twenty cycles"
 
 
 def _snapshot(child: Child, number: int) -> NvmlSnapshot:
