@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -13,11 +14,24 @@ from exporter.readings import Sample
 from exporter.web.formats import Encoder, choose_format
 
 _ORDER = {family.name: position for position, family in enumerate(FAMILIES)}
-_HEAD = None  # stands for the lines above the samples of a family
 
-Rows = Mapping[tuple[str, ...], float]
-"""Values of one family by label values."""
-_Key = tuple[str, tuple[str, ...] | None]
+Labels = tuple[str, ...]
+"""Label values of a series, in the order of its family."""
+
+
+class _Lines(NamedTuple):
+    """What stands of a family on every page.
+
+    Attributes:
+        head: the lines above its samples.
+        by_labels: the line of each series, without its value.
+    """
+
+    head: str
+    by_labels: dict[Labels, str]
+
+
+_NONE = _Lines("", {})
 
 
 class _Page(Collector):
@@ -30,13 +44,13 @@ class _Page(Collector):
         return self._families
 
 
-def group(samples: Iterable[Sample]) -> list[tuple[Family, Rows]]:
+def group(samples: Iterable[Sample]) -> list[tuple[Family, dict[Labels, float]]]:
     """Groups samples by family, in contract order; of two samples with the same labels the first counts.
 
     Raises:
         KeyError: a family is not in the contract.
     """
-    by_name: dict[str, tuple[Family, dict[tuple[str, ...], float]]] = {}
+    by_name: dict[str, tuple[Family, dict[Labels, float]]] = {}
     for family, labels, value in samples:
         known = by_name.get(family.name)
         if known is None:
@@ -45,7 +59,7 @@ def group(samples: Iterable[Sample]) -> list[tuple[Family, Rows]]:
     return [by_name[name] for name in sorted(by_name, key=_ORDER.__getitem__)]
 
 
-def _metric(family: Family, rows: Iterable[tuple[str, ...]]) -> Metric:
+def _metric(family: Family, rows: Iterable[Labels]) -> Metric:
     """A family with these series, all 0; raises ValueError if one has another number of labels than its family."""
     # The writer adds `_total` to a counter itself. `unit` stays empty: it would be added to the name.
     base = family.name.removesuffix("_total") if family.type == "counter" else family.name
@@ -65,7 +79,7 @@ class PageWriter:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[str, dict[_Key, str]] = {}
+        self._kept: dict[str, dict[str, _Lines]] = {}  # by content type and name of the family
 
     def render(self, samples: Iterable[Sample], accept: str = "") -> tuple[bytes, str]:
         """The page and its content type, in the format that the `Accept` header asks for.
@@ -76,38 +90,49 @@ class PageWriter:
         """
         encoder, content_type = choose_format(accept)
         families = group(samples)
-        known = self._kept.get(content_type, {})
-        new = [
-            (family, found)
-            for family, rows in families
-            if (found := [labels for labels in rows if (family.name, labels) not in known])
-        ]
-        if new:
-            known = known | _take_lines(encoder, new)
-        kept: dict[_Key, str] = {}
+        kept = self._kept[content_type] = _keep(encoder, self._kept.get(content_type, {}), families)
         parts: list[str] = []
         for family, rows in families:
-            name = family.name
-            kept[name, _HEAD] = head = known[name, _HEAD]
+            head, by_labels = kept[family.name]
             parts.append(head)
             for labels, value in rows.items():
-                kept[name, labels] = line = known[name, labels]
                 text = floatToGoString(value)  # type: ignore[no-untyped-call]  # the library has no types here
-                parts.append(f"{line} {text}\n")
-        self._kept[content_type] = kept  # whole: another thread may write a page at the same time
-        end = encoder(_Page([]))
-        return "".join(parts).encode() + end, content_type
+                parts.append(f"{by_labels[labels]} {text}\n")
+        return "".join(parts).encode() + encoder(_Page([])), content_type
 
 
-def _take_lines(encoder: Encoder, families: list[tuple[Family, list[tuple[str, ...]]]]) -> dict[_Key, str]:
+def _keep(
+    encoder: Encoder, known: Mapping[str, _Lines], families: Sequence[tuple[Family, Mapping[Labels, float]]]
+) -> dict[str, _Lines]:
+    """The lines of this page: those known from the last one, and the new ones from the library; no other.
+
+    Makes new tables and changes none, since another thread may write a page at the same time.
+    """
+    new: list[tuple[Family, list[Labels]]] = []
+    for family, rows in families:
+        missing = rows.keys() - known.get(family.name, _NONE).by_labels.keys()
+        if missing:
+            new.append((family, list(missing)))
+    taken = _take(encoder, new) if new else {}
+    kept: dict[str, _Lines] = {}
+    for family, rows in families:
+        old, added = known.get(family.name, _NONE), taken.get(family.name, _NONE)
+        if not added.by_labels and len(old.by_labels) == len(rows):
+            kept[family.name] = old
+            continue
+        both = old.by_labels | added.by_labels
+        kept[family.name] = _Lines(added.head or old.head, {labels: both[labels] for labels in rows})
+    return kept
+
+
+def _take(encoder: Encoder, families: Sequence[tuple[Family, Sequence[Labels]]]) -> dict[str, _Lines]:
     """Lines without their values, and the heads of their families, as the library writes them."""
     written = encoder(_Page([_metric(family, rows) for family, rows in families])).decode()
     lines = iter(written.split("\n"))  # and at nothing else: a label may hold other ends of lines
-    found: dict[_Key, str] = {}
+    found: dict[str, _Lines] = {}
     for family, rows in families:
-        found[family.name, _HEAD] = f"{next(lines)}\n{next(lines)}\n"  # HELP and TYPE
-        for labels in rows:
-            found[family.name, labels] = next(lines).rpartition(" ")[0]
+        head = f"{next(lines)}\n{next(lines)}\n"  # HELP and TYPE
+        found[family.name] = _Lines(head, {labels: next(lines).rpartition(" ")[0] for labels in rows})
     return found
 
 
