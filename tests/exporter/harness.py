@@ -16,6 +16,7 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from exporter.collectors import discover
 from tests.exporter.fake_nvml.layout import header
 from tests.exporter.fake_nvml.script import FUNCTIONS, State
 
@@ -88,6 +89,11 @@ class Page:
         """Reason by field that is not available, without who holds the GPU: that is not asked of the driver."""
         rows = [dict(key) for key in self.find("field_unavailable", uuid=uuid)]
         return {row["field"]: row["reason"] for row in rows if row["field"] not in ALLOCATION}
+
+
+def alone(name: str) -> tuple[str, ...]:
+    """Options that leave out every collector but this one."""
+    return tuple(f"--no-collector.{other}" for other in discover() if other != name)
 
 
 def environment(library: Path | None, state: Path | None) -> dict[str, str]:

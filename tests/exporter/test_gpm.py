@@ -12,7 +12,7 @@ from exporter.suspect import CYCLES, ZeroWatch, works
 from tests.exporter.conftest import StartExporter
 from tests.exporter.fake_nvml import activity, models, script
 from tests.exporter.fake_nvml.script import FakeDriver
-from tests.exporter.harness import PROC, Exporter, Page, build_library, environment, run_exporter
+from tests.exporter.harness import PROC, Exporter, Page, alone, build_library, environment, run_exporter
 from tests.exporter.surveys import HandSurvey, reasons, values
 from tests.exporter.test_golden import check_golden
 
@@ -48,7 +48,7 @@ def test_shares_come_with_the_second_cycle_and_nothing_waits_for_them(survey: Ha
 
 
 def test_the_page_with_counters(start: StartExporter) -> None:
-    exporter = start(f"--path.procfs={PROC}", "--no-collector.xid", "--collector.nvml.deadline=30")
+    exporter = start(f"--path.procfs={PROC}", *alone("nvml"), "--collector.nvml.deadline=30")
     page = exporter.wait(lambda p: len(p.find("gpu_sm_active_ratio")) == 2)
     check_golden("hopper", page.text)
 

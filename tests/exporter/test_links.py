@@ -54,6 +54,7 @@ def test_a_pcie_counter_that_may_have_gone_round_is_not_believed(cycles: Cycles,
 
 def test_a_gpu_without_pcie_counters_says_so(cycles: Cycles, gpu: Gpu) -> None:
     gpu.refuse_field(models.PCIE_BYTES[1], NOT_SUPPORTED)
+    gpu.activity.gpm_supported = 0
     assert cycles.gpu().reasons["gpu_pcie_bytes_per_second"] == "not_supported"
 
 

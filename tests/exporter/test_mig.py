@@ -9,7 +9,7 @@ from exporter.readings import GpuReading, MigInstance
 from tests.exporter.conftest import StartExporter
 from tests.exporter.fake_nvml import activity, script
 from tests.exporter.fake_nvml.script import FakeDriver
-from tests.exporter.harness import PROC, Page
+from tests.exporter.harness import PROC, Page, alone
 from tests.exporter.surveys import HandSurvey, reasons, values
 from tests.exporter.test_golden import check_golden
 
@@ -38,7 +38,7 @@ def instances_seen(page: Page, uuid: str) -> set[str]:
 @pytest.mark.pain(40)
 def test_the_page_of_a_cut_board(start: StartExporter, driver: FakeDriver) -> None:
     driver.gpu(0).cut("1g.10gb", "1g.10gb+me", "2g.20gb")
-    exporter = start(f"--path.procfs={PROC}", "--no-collector.xid", "--collector.nvml.deadline=30")
+    exporter = start(f"--path.procfs={PROC}", *alone("nvml"), "--collector.nvml.deadline=30")
     page = exporter.wait(lambda p: len(p.find("mig_sm_active_ratio")) == 3 and p.find("gpu_sm_active_ratio"))
     check_golden("mig_running", page.text)
 
