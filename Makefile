@@ -19,7 +19,7 @@ check: setup ## style, types and import contracts
 bench: setup ## how fast each stage is
 	@.venv/bin/python -m benchmarks
 
-soak: setup ## hours under load
+soak: setup ## a day of the exporter, compressed; SCRAPES=2000 tries it
 	@tools/soak.sh
 
 docs: setup ## the generated pages

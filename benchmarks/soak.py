@@ -91,8 +91,15 @@ class Day:
             self._counted += 1
             self.census.take(progress)
 
-    def until(self, condition: Callable[[Page], bool], what: str) -> float:
+    def until(
+        self, condition: Callable[[Page], bool], what: str, explain: Callable[[Page], str] = lambda page: page.text
+    ) -> float:
         """Scrapes until a page is as wanted; gives the seconds that took.
+
+        Args:
+            condition: whether it is.
+            what: is waited for, for the message when it does not come.
+            explain: what the last page says of it.
 
         Raises:
             SystemExit: it does not become so.
@@ -103,16 +110,20 @@ class Day:
             if len(self.latency_s) % 10 == 0 and condition(Page(body.decode())):
                 return time.monotonic() - began_s
             if time.monotonic() - began_s > _PATIENCE_S:
-                sys.exit(f"soak: {what} has not come within {_PATIENCE_S:.0f} s; the page:\n{body.decode()}")
+                sys.exit(f"soak: {what} has not come within {_PATIENCE_S:.0f} s:\n{explain(Page(body.decode()))}")
 
     def meet(self, fault: Fault) -> None:
         """One fault from beginning to end: seen, and then gone without a trace."""
-        before: frozenset[object] = shape(self._settled())
+        before = shape(self._settled())
         fault.begin(self.scene)
         uuid = hit(self.scene)
         self.until(lambda page: fault.seen(page, uuid), fault.name)
         fault.end(self.scene)
-        took_s = self.until(lambda page: normal(page) and shape(page) == before, f"the end of: {fault.name}")
+        took_s = self.until(
+            lambda page: normal(page) and shape(page) == before,
+            f"the end of: {fault.name}",
+            lambda page: "\n".join(f"{name} {sorted(labels)}" for name, labels in shape(page) ^ before) or page.text,
+        )
         self.back_s[fault.name].append(took_s)
 
     def _settled(self) -> Page:

@@ -59,7 +59,7 @@ def gpu_samples(readings: Iterable[GpuReading]) -> Iterator[Sample]:
         else:
             yield Sample(m.GPU_UP, key, 1.0 if reading.down is None else 0.0)
         facts = (gpu.model, gpu.serial, gpu.vbios, gpu.driver, gpu.cuda, gpu.mig_mode, gpu.persistence)
-        yield Sample(m.GPU_INFO, (*key, *facts, str(gpu.index)), 1.0)
+        yield Sample(m.GPU_INFO, (*key, *facts, "" if gpu.index is None else str(gpu.index)), 1.0)
         if asleep:
             continue
         if reading.down is not None:

@@ -57,14 +57,14 @@ class Identity:
     Attributes:
         uuid: NVML UUID.
         slot: normalised PCI address, see `exporter.slot`.
-        index: NVML index at the last answer; it is renumbered when a GPU falls off.
+        index: NVML index at the last answer, None where the driver does not say; it is renumbered when a GPU falls off.
         model, serial, vbios, driver, cuda, mig_mode, persistence: "" where the driver gives none.
         minor: number of its device file (/dev/nvidiaN), None where the driver does not say.
     """
 
     uuid: str
     slot: str
-    index: int
+    index: int | None
     model: str = ""
     serial: str = ""
     vbios: str = ""

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from exporter import __version__
 from exporter.config import Option
 from exporter.errors import ConfigError
-from exporter.page import render
+from exporter.page import PageWriter
 from exporter.runner import Runner
 from exporter.web.formats import gzip_wanted
 from exporter.web.landing import CollectorState, Landing, landing_page
@@ -80,12 +80,13 @@ class NodeApp(App):
     def __init__(self, runner: Runner, telemetry_path: str, off: Sequence[str] = ()) -> None:
         self._runner = runner
         self._telemetry_path = telemetry_path
+        self._writer = PageWriter()
         self._off = tuple(CollectorState(name, "off") for name in off)
 
     def respond(self, path: str, headers: Mapping[str, str]) -> Response | None:
         """Metrics, liveness (never depends on the driver), readiness, landing page."""
         if path == self._telemetry_path:
-            body, content_type = render(self._runner.samples(), headers.get("accept", ""))
+            body, content_type = self._writer.render(self._runner.samples(), headers.get("accept", ""))
             return Response(200, content_type, body)
         if path == "/-/healthy":
             return text(200, "ok")

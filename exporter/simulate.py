@@ -173,12 +173,12 @@ class Fleet:
 
     def _snapshot(self, node: _Node, at_s: float) -> NvmlSnapshot:
         gpus: list[GpuReading] = []
-        for identity, timeline in zip(node.gpus, node.timelines, strict=True):
+        for index, (identity, timeline) in enumerate(zip(node.gpus, node.timelines, strict=True)):
             if timeline.mode(at_s) == "gpu_lost":
                 gpus.append(GpuReading(identity, "lost"))
             else:
                 values = (*gpu_values(timeline, at_s), *activity_values(timeline, at_s))
-                processes = running(timeline, identity.index)
+                processes = running(timeline, index)
                 gpus.append(GpuReading(identity, None, values, UNAVAILABLE, processes))
         return NvmlSnapshot(NVML_SUCCESS, DRIVER, tuple(gpus))
 

@@ -106,9 +106,9 @@ class Gpus:
         if len(by_index) == len(numbers) == len(self._gpus):
             return by_index, {}
         by_minor = {gpu.uuid for gpu in self._gpus if str(gpu.minor) in numbers}
-        no_minor = {gpu.uuid for gpu in self._gpus if gpu.minor is None}
+        unnumbered = {gpu.uuid for gpu in self._gpus if gpu.minor is None or gpu.index is None}
         sure = by_index & by_minor
-        return sure, dict.fromkeys((by_index | by_minor | no_minor) - sure, "unknown_device")
+        return sure, dict.fromkeys((by_index | by_minor | unnumbered) - sure, "unknown_device")
 
 
 class _Tally:

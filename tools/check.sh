@@ -14,7 +14,7 @@ check .venv/bin/mypy
 check .venv/bin/mypy tools
 check .venv/bin/lint-imports
 if command -v shellcheck >/dev/null; then
-    check shellcheck tools/*.sh .ci/run
+    check shellcheck tools/*.sh tests/device/*.sh .ci/run
 fi
 if [ -n "$failed" ]; then
     echo "check: failed:$failed" >&2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pynvml
@@ -17,8 +18,8 @@ def _cuda_version() -> str:
     return f"{int(number) // 1000}.{int(number) % 1000 // 10}" if number else ""
 
 
-def _minor(handle: Any) -> int | None:
-    found = text(pynvml.nvmlDeviceGetMinorNumber, handle)
+def _number(function: Callable[[Any], int], handle: Any) -> int | None:
+    found = text(function, handle)
     return int(found) if found else None
 
 
@@ -52,12 +53,12 @@ def device_slot(handle: Any) -> str:
 
 
 def identify(handle: Any) -> Identity:
-    """Asks a GPU who it is; raises `DriverError` if it cannot say its UUID, PCI address and index."""
+    """Asks a GPU who it is; raises `DriverError` if it cannot say its UUID and PCI address."""
     slot = device_slot(handle)
     return Identity(
         uuid=device_uuid(handle),
         slot=slot,
-        index=int(call(pynvml.nvmlDeviceGetIndex, handle)),
+        index=_number(pynvml.nvmlDeviceGetIndex, handle),
         model=text(pynvml.nvmlDeviceGetName, handle),
         serial=text(pynvml.nvmlDeviceGetSerial, handle),
         vbios=text(pynvml.nvmlDeviceGetVbiosVersion, handle),
@@ -65,5 +66,5 @@ def identify(handle: Any) -> Identity:
         cuda=_cuda_version(),
         mig_mode=mig_mode(handle),
         persistence=switch(pynvml.nvmlDeviceGetPersistenceMode, handle),
-        minor=_minor(handle),
+        minor=_number(pynvml.nvmlDeviceGetMinorNumber, handle),
     )

