@@ -32,7 +32,7 @@ def node(*gpus: Identity, readings: Iterable[GpuReading] = ()) -> NodeState:
     """A node with these GPUs."""
     inventory = Inventory()
     inventory.update(gpus)
-    return NodeState(inventory, "570.1", tuple(readings))
+    return NodeState(inventory, "570.1", readings=tuple(readings))
 
 
 def settings(folder: Path, chosen: dict[Option[Any], object] | None = None) -> Settings:

@@ -41,7 +41,8 @@ def test_a_job_comes_and_goes_and_no_other_series_changes(
     jobs.mkdir()
     uuid = driver.uuid(0)
     exporter = start(f"--collector.job.directory={jobs}")
-    before = exporter.wait(lambda p: p.find("gpu_allocated", uuid=uuid))
+    # Shares of time and rates need two cycles.
+    before = exporter.wait(lambda p: p.find("gpu_allocated", uuid=uuid) and len(p.find("gpu_sm_active_ratio")) == 2)
     assert before.value("gpu_allocated", uuid=uuid) == 0
     assert not before.find("gpu_workload_info")
     (jobs / "0").write_text("4711\n")

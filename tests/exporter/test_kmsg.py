@@ -184,7 +184,7 @@ def test_sub_codes_are_in_the_log_record_and_in_no_label(
     assert "xid=145 unit=RLW_RXPIPE severity=nonfatal link=13 status=0x409a0c2,0x8 injected=true pid=" in told[0]
     assert "xid=149 unit=NETIR severity=fatal link=-1 status=0xfe406,0x0 pid=" in told[1]
     assert "slot=0000:06:00 sxid=20034 severity=fatal link=48 at=" in told[2]
-    assert [line.split()[0] for line in told] == ["level=info", "level=warning", "level=warning"]
+    assert [line.split()[1] for line in told] == ["level=info", "level=warning", "level=warning"]
 
 
 @pytest.mark.pain(7, 8)
