@@ -159,10 +159,11 @@ def live(day: Day) -> None:
         day.census_if_due()
         if len(day.latency_s) % 1_000 == 0:
             _change_jobs(day.scene, len(day.latency_s) // 1_000)
-    for path in day.scene.jobs.iterdir():
-        path.unlink()
     day.census.take(1.0)
     day.census.end()
+    for path in day.scene.jobs.iterdir():
+        path.unlink()
+    day.until(lambda page: not page.find("gpu_workload_info"), "the end of all jobs")
     for fault in FAULTS:
         day.meet(fault)
 
