@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 
 from exporter import metrics as m
-from exporter.errors import ConfigError
 from exporter.metrics import FAMILIES, Family
 from exporter.page import render
 from exporter.readings import Sample
@@ -280,40 +279,6 @@ def test_a_page_of_eight_gpus_costs_a_few_milliseconds(tmp_path: Path) -> None:
         render(samples)
         costs_s.append(time.process_time() - began_s)
     assert sorted(costs_s)[100] < 0.02  # about 4 ms on one core; the margin is for a busy machine
-
-
-@pytest.mark.parametrize(
-    ("changes", "part"),
-    [
-        ({"nodes": []}, "nodes is empty"),
-        ({"nodes": ["a/b"]}, "'a/b' is no node name"),
-        ({"nodes": ["n1", "n1", "n2", "n3"]}, "nodes holds a name twice"),
-        ({"gpus_per_node": 0}, "gpus_per_node is no whole number from 1 to 16"),
-        ({"gpus": 8}, "unknown key 'gpus'"),
-        ({"jobs": [{"job": "1", "nodes": ["n9"]}], "faults": []}, "jobs[0]: nodes: no node 'n9'"),
-        (
-            {"jobs": [{"job": "1", "nodes": ["n1"]}, {"job": "2", "nodes": ["n1"]}], "faults": []},
-            "n1 already runs 1",
-        ),
-        ({"faults": [{"at_s": 1, "duration_s": 1, "kind": "fire", "nodes": ["n1"]}]}, "kind is not one of"),
-        ({"faults": [{"at_s": 1, "duration_s": 1, "kind": "gpu_lost", "nodes": ["n1"]}]}, "needs gpu"),
-        ({"faults": [{"at_s": 1, "duration_s": 1, "kind": "hang", "nodes": ["n3"]}]}, "runs a job"),
-        ({"faults": [{"at_s": 899, "duration_s": 2, "kind": "thermal", "nodes": ["n3"]}]}, "after repeat_s"),
-        ({"faults": [{"at_s": -1, "duration_s": 0, "kind": "thermal", "nodes": ["n3"]}]}, "duration_s is no"),
-        ({"repeat_s": True}, "repeat_s is no number"),
-        ({"model": 3}, "model is no text"),
-    ],
-)
-def test_a_wrong_scenario_names_what_is_wrong(tmp_path: Path, changes: dict[str, object], part: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        scenario(tmp_path, **changes)
-    assert part in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"gpus_per_node.*seed"):
-        scenario(tmp_path, gpus_per_node=99, seed=-1)
 
 
 def test_targets_name_the_address_by_which_they_were_asked_for(tmp_path: Path) -> None:
