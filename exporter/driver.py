@@ -15,7 +15,7 @@ from typing import Any
 from exporter.child import Child
 from exporter.config import SYSFS, Option, Settings, seconds, switch, whole
 from exporter.errors import CollectError, Reason
-from exporter.readings import NVML_NEVER_ANSWERED, NVML_SUCCESS, Asking, NvmlSnapshot
+from exporter.readings import NVML_NEVER_ANSWERED, NVML_SUCCESS, Asking, NvmlSnapshot, nvml_words
 
 INTERVAL = seconds("collector.nvml.interval", 5.0, "driver cycle", lowest=1.0)
 DEADLINE = seconds("collector.nvml.deadline", 5.0, "silence of the driver after which it counts as stuck")
@@ -137,7 +137,7 @@ class Driver:
         if snapshot.code != NVML_SUCCESS:
             self.drop()
             self._back_off()
-            raise CollectError("driver", f"NVML return code {snapshot.code}")
+            raise CollectError("driver", nvml_words(snapshot.code))
         self._failures = 0
         self._recycle_if_due(snapshot)
         return snapshot

@@ -13,6 +13,18 @@ from exporter.metrics import Family
 
 NVML_SUCCESS = 0
 NVML_NEVER_ANSWERED = -1
+_WORDS = {
+    9: "the driver is not loaded",
+    12: "there is no driver library",
+    15: "a GPU is lost",
+    16: "a GPU wants a reset",
+    18: "library and driver differ",
+}
+
+
+def nvml_words(code: int) -> str:
+    """An NVML return code for people; numbers of nvml.h, nvmlReturn_t."""
+    return f"NVML return code {code}" + (f": {_WORDS[code]}" if code in _WORDS else "")
 
 
 class Sample(NamedTuple):

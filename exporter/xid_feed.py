@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from exporter.child import Child
 from exporter.config import Option, Settings, seconds
 from exporter.errors import CollectError, Reason
-from exporter.readings import NVML_SUCCESS, Asking, XidBeat
+from exporter.readings import NVML_SUCCESS, Asking, XidBeat, nvml_words
 
 DEADLINE = seconds("collector.xid.deadline", 5.0, "silence of the event process after which it is stuck", lowest=3.0)
 REPLACE_AFTER = seconds(
@@ -99,7 +99,7 @@ class XidFeed:
 
     def _checked(self, beat: XidBeat) -> XidBeat:
         if beat.code != NVML_SUCCESS:
-            raise CollectError("driver", f"NVML return code {beat.code}")
+            raise CollectError("driver", nvml_words(beat.code))
         self._beating = True
         if self._heard_s - self._started_s > self._backoff_s:
             self._backoff_s = 1.0  # a set that breaks at once, again and again, is not built ever faster
