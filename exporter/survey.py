@@ -12,7 +12,7 @@ from pathlib import Path
 from exporter import metrics as m
 from exporter.errors import DriverError, Reason
 from exporter.nvml.call import GPU_GONE, PERMANENT, device_count, driver_version, reason_of
-from exporter.nvml.identity import device_handle, device_uuid, identify, mig_mode
+from exporter.nvml.identity import device_handle, device_slot, device_uuid, identify, mig_mode
 from exporter.nvml.mig import Roster
 from exporter.nvml.processes import running
 from exporter.nvml.source import Field, Gpu, Refused, Source
@@ -145,6 +145,7 @@ class Survey:
                 tell(key)
             try:
                 handle = device_handle(key)
+                tell(device_slot(handle))
                 self._devices[key] = _Device(Gpu(handle, identify(handle)))
             except DriverError as exc:
                 failed.append((key, reason_of(exc.code)))
