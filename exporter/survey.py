@@ -141,8 +141,7 @@ class Survey:
         for key in wanted:
             if key in self._devices:
                 continue
-            if isinstance(key, str):
-                tell(key)
+            tell(key if isinstance(key, str) else "")  # by index, nobody knows yet which GPU it is
             try:
                 handle = device_handle(key)
                 tell(device_slot(handle))

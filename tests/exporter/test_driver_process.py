@@ -56,6 +56,16 @@ def test_a_gpu_that_hangs_from_the_start_is_left_out_where_the_others_are_known(
     exporter.wait(both_up)
 
 
+def test_a_hang_before_a_gpu_can_say_who_it_is_is_blamed_on_no_other(start: StartExporter, driver: FakeDriver) -> None:
+    driver.gpu(1).hang("handle")
+    exporter = start("--collector.nvml.replace-after=1", "--no-collector.xid")
+    exporter.wait(lambda p: p.value("nvml_worker_stuck") == 1 and len(exporter.children()) == 2)
+    driver.gpu(1).hang("handle", on=False)
+    exporter.wait(both_up)
+    log = exporter.stop_and_read_log()
+    assert "does not answer" in log and " for GPU " not in log
+
+
 def test_two_gpus_that_hang_leave_two_processes_and_no_more(start: StartExporter, driver: FakeDriver) -> None:
     driver.state.gpus = 3
     exporter = start("--collector.nvml.replace-after=1", "--no-collector.xid")
