@@ -222,13 +222,15 @@ class Driver:
         self._retry_at_s = time.monotonic() + delay_s - period_s / 2
 
     def _recycle_if_due(self, snapshot: NvmlSnapshot) -> None:
-        """Starts the process anew when it has grown, or misses a GPU: one that came back needs a new initialisation.
+        """Starts the process anew when it has grown, or misses a GPU: one that came back needs a new initialisation,
+        whether it was lost since the last one or not there yet.
 
         For a missing GPU ever more rarely, since an initialisation can take seconds in which nothing is read.
         """
         child, age_s = self._child, time.monotonic() - self._child_started_s
         assert child is not None
-        if not snapshot.unidentified and all(gpu.down in (None, "suspended") for gpu in snapshot.gpus):
+        counted = {gpu.identity.slot for gpu in snapshot.gpus} | self.hung_slots
+        if counted.issuperset(self._known_slots()) and not _misses(snapshot):
             self._recycle_after_s = self._settings[RECYCLE_AFTER]
         elif age_s >= self._recycle_after_s:
             self._recycle_after_s = min(_MAX_RECYCLE_S, self._recycle_after_s * 2)
@@ -267,3 +269,8 @@ class Driver:
         for child in (self._child, *(stuck.child for stuck in self._stuck)):
             if child is not None:
                 child.stop()
+
+
+def _misses(snapshot: NvmlSnapshot) -> bool:
+    """Whether a GPU that the driver counts does not answer."""
+    return bool(snapshot.unidentified) or any(gpu.down not in (None, "suspended") for gpu in snapshot.gpus)

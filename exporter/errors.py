@@ -8,7 +8,6 @@ Reason = Literal[
     "blank",
     "directory",
     "driver",
-    "duplicate",
     "format",
     "gone",
     "internal",

@@ -12,7 +12,7 @@ from pathlib import Path
 from exporter import metrics as m
 from exporter.errors import DriverError, Reason
 from exporter.nvml.call import GPU_GONE, PERMANENT, device_count, driver_version, reason_of
-from exporter.nvml.identity import device_handle, device_uuid, identify, mig_mode
+from exporter.nvml.identity import device_handle, device_slot, device_uuid, identify, mig_mode
 from exporter.nvml.mig import Roster
 from exporter.nvml.processes import running
 from exporter.nvml.source import Field, Gpu, Refused, Source
@@ -141,10 +141,10 @@ class Survey:
         for key in wanted:
             if key in self._devices:
                 continue
-            if isinstance(key, str):
-                tell(key)
+            tell(key if isinstance(key, str) else "")  # by index, nobody knows yet which GPU it is
             try:
                 handle = device_handle(key)
+                tell(device_slot(handle))
                 self._devices[key] = _Device(Gpu(handle, identify(handle)))
             except DriverError as exc:
                 failed.append((key, reason_of(exc.code)))

@@ -85,12 +85,11 @@ class Gpus:
                 return {board} & set(self.uuids), set()
             # It may be any board that can have MIG devices, and any whose mode the driver did not tell.
             return set(), {gpu.uuid for gpu in self._gpus if gpu.mig_mode != "disabled"}
-        found = {gpu.uuid for gpu in self._gpus if str(gpu.index if by == "index" else gpu.minor) == device.name}
+        numbers = {gpu.uuid: gpu.index if by == "index" else gpu.minor for gpu in self._gpus}
+        found = {uuid for uuid, number in numbers.items() if str(number) == device.name}
         if len(found) == 1:
             return found, set()
-        if not found and by == "minor":
-            found = {gpu.uuid for gpu in self._gpus if gpu.minor is None}
-        return set(), found
+        return set(), found or {uuid for uuid, number in numbers.items() if number is None}
 
     def _numbered(self, numbers: set[str]) -> tuple[set[str], dict[str, Reason]]:
         """GPUs by Slurm's numbers of one job.

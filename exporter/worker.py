@@ -101,8 +101,7 @@ class _Registrations:
             if key in self._uuid_by_index:
                 continue
             try:
-                if isinstance(key, str):
-                    self._tell(key)
+                self._tell(key if isinstance(key, str) else "")  # by index, nobody knows yet which GPU it is
                 handle = device_handle(key)
                 slot = device_slot(handle)
                 self._tell(slot)

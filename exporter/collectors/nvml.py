@@ -11,7 +11,7 @@ from exporter.driver import DEADLINE, INTERVAL, OPTIONS, Driver
 from exporter.errors import CollectError, Reason
 from exporter.gpus import count_samples, gpu_samples, place_gpus, worker_samples
 from exporter.processes import PROCESS_MEMORY, settle
-from exporter.readings import NVML_NEVER_ANSWERED, NVML_SUCCESS, NvmlSnapshot, Sample
+from exporter.readings import NVML_NEVER_ANSWERED, NVML_SUCCESS, Identity, NvmlSnapshot, Sample
 
 EXPECTED = whole(
     "collector.nvml.expected-gpus", None, "GPUs that this node should have; without it, those ever seen", 0, 1024
@@ -34,7 +34,8 @@ class NvmlCollector(Collector):
         self.period_s = settings[INTERVAL]
         self.deadline_s = settings[DEADLINE]
         self._driver = Driver(settings, lambda: [gpu.slot for gpu in node.inventory.gpus])
-        self._snapshot: NvmlSnapshot | None = None
+        # Of one cycle, replaced together: a GPU that has just come is missing from the snapshot before.
+        self._known: tuple[NvmlSnapshot | None, tuple[Identity, ...]] = None, node.inventory.gpus
         self._written = True
 
     def cycle(self) -> None:
@@ -42,13 +43,13 @@ class NvmlCollector(Collector):
         try:
             snapshot = settle(self._ask(), self.settings)
         except CollectError:
-            self._snapshot, self.node.readings = None, ()
+            self._known, self.node.readings = (None, self.node.inventory.gpus), ()
             raise
         for reason in snapshot.dropped:
             self.health.count(reason)
         self.node.driver = snapshot.driver
         self._remember(snapshot)
-        self.node.readings, self._snapshot = snapshot.gpus, snapshot
+        self.node.readings, self._known = snapshot.gpus, (snapshot, self.node.inventory.gpus)
 
     def _ask(self) -> NvmlSnapshot:
         if self.node.released.is_set():
@@ -78,9 +79,10 @@ class NvmlCollector(Collector):
         silent = driver.silent(now_s)
         if self.health.finished_s is None and not silent:
             return
-        snapshot = self._snapshot if fresh and not silent else None
-        gpus = self.node.inventory.gpus
-        readings = place_gpus(gpus, snapshot, self._no_answer(silent), driver.hung_slots)
+        snapshot, gpus = self._known
+        if not fresh or silent:
+            snapshot = None
+        readings = place_gpus(gpus, snapshot, self._no_answer(now_s), driver.hung_slots)
         known = bool(readings) or snapshot is not None
         expected = self.settings[EXPECTED]
         if expected is None and known:
@@ -89,14 +91,15 @@ class NvmlCollector(Collector):
         yield from count_samples(expected, visible)
         yield from gpu_samples(readings)
 
-    def _no_answer(self, silent: bool) -> Reason:
+    def _no_answer(self, now_s: float) -> Reason:
+        driver = self._driver
         if self.node.released.is_set():
             return "unknown"
-        if silent or self._driver.waiting:
+        if driver.stuck_s(now_s) > 0:
             return "timeout"
-        if self._driver.code not in (NVML_SUCCESS, NVML_NEVER_ANSWERED):
-            return "driver"
-        return "unknown"
+        if driver.code not in (NVML_SUCCESS, NVML_NEVER_ANSWERED):
+            return "driver"  # also while it is asked anew
+        return "timeout" if driver.waiting else "unknown"
 
     def stop(self) -> None:
         """Ends the driver processes."""

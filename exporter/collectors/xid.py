@@ -107,7 +107,7 @@ class XidCollector(Collector):
     def samples(self, fresh: bool, now_s: float) -> Iterable[Sample]:
         """All counts, also when the process is gone: they are the exporter's own memory.
 
-        A GPU whose events the driver refuses has no row at 0: nobody could have seen one.
+        A GPU that was never registered has no row at 0: nobody could have seen one.
         """
         gpus = self.node.inventory.gpus
         refused, hung = dict(self._refused), self._feed.hung_slots
@@ -115,7 +115,7 @@ class XidCollector(Collector):
             why = "timeout" if gpu.slot in hung else refused.get(gpu.uuid)
             if why is not None:
                 yield Sample(m.FIELD_UNAVAILABLE, (gpu.uuid, gpu.slot, _FIELD, why), 1.0)
-        yield from self._counts.samples(gpu for gpu in gpus if gpu.uuid not in refused or gpu.uuid in self._ever)
+        yield from self._counts.samples(gpu for gpu in gpus if gpu.uuid in self._ever)
 
     def stop(self) -> None:
         """Ends the event processes and tells what the event record left out."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +37,33 @@ def test_a_gpu_in_which_the_driver_hangs_is_left_out_while_the_others_are_read_o
     driver.gpu(0).hang("power", on=False)
     page = exporter.wait(lambda p: both_up(p) and len(exporter.children()) == 1)
     assert page.value("nvml_worker_stuck") == 0
+
+
+@pytest.mark.pain(25)
+def test_a_gpu_that_hangs_from_the_start_is_left_out_where_the_others_are_known(
+    start: StartExporter, driver: FakeDriver, tmp_path: Path
+) -> None:
+    kept = f"--path.inventory={tmp_path / 'inventory.json'}"
+    exporter = start(kept)
+    exporter.wait(both_up)
+    exporter.stop_and_read_log()
+    driver.gpu(0).hang("minor")
+    exporter = start(kept, "--collector.nvml.replace-after=1", "--no-collector.xid")
+    page = exporter.wait(lambda p: p.find("gpus_visible") and p.value("gpus_visible") == 1)
+    down = page.labels("gpu_down_reason")
+    assert (down["uuid"], down["reason"]) == (driver.uuid(0), "timeout")
+    driver.gpu(0).hang("minor", on=False)
+    exporter.wait(both_up)
+
+
+def test_a_hang_before_a_gpu_can_say_who_it_is_is_blamed_on_no_other(start: StartExporter, driver: FakeDriver) -> None:
+    driver.gpu(1).hang("handle")
+    exporter = start("--collector.nvml.replace-after=1", "--no-collector.xid")
+    exporter.wait(lambda p: p.value("nvml_worker_stuck") == 1 and len(exporter.children()) == 2)
+    driver.gpu(1).hang("handle", on=False)
+    exporter.wait(both_up)
+    log = exporter.stop_and_read_log()
+    assert "does not answer" in log and " for GPU " not in log
 
 
 def test_two_gpus_that_hang_leave_two_processes_and_no_more(start: StartExporter, driver: FakeDriver) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from exporter.allocation import FREE, Allocations, Claim, Device, Holder
+from exporter.allocation import FREE, Allocations, By, Claim, Device, Holder
 from exporter.allocations import discover
 from exporter.readings import Identity
 from exporter.verdict import MOST_HOLDERS, Gpus, Numbering, Verdict, judge
@@ -106,6 +109,18 @@ def test_nobody_asked_is_not_found_and_free_only_where_a_source_says_so(
     assert {verdict.reason for verdict in nobody.values()} == {"not_found"}
     if not any(allocations.free or allocations.rest == FREE for allocations in said):
         assert all(verdict.allocated is not False for verdict in verdicts(gpus, numbering, said, []).values())
+
+
+@pytest.mark.parametrize("by", ["index", "minor", "gres"])
+@pytest.mark.parametrize("numbering", ["index", "minor"])
+def test_a_number_that_fits_no_gpu_may_be_one_whose_number_the_driver_does_not_say(
+    by: By, numbering: Numbering
+) -> None:
+    gpus = (gpu(0), replace(gpu(1), index=None, minor=None))
+    held = Claim(Holder("slurm", "77"), frozenset({Device(by, "1")}))
+    found = verdicts(gpus, numbering, [Allocations((held,), rest=FREE)], [])
+    assert (found["GPU-a"].allocated, found["GPU-b"].allocated) == (False, None)
+    assert found["GPU-b"].reason == "unknown_device"
 
 
 def test_one_workload_of_two_sources_is_one_row_and_users_without_a_job_stay_apart() -> None:

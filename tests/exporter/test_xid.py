@@ -185,6 +185,7 @@ def test_a_gpu_whose_registration_hangs_costs_the_events_of_no_other(start: Star
     exporter = start("--collector.xid.deadline=3", "--collector.xid.replace-after=3")
     page = exporter.wait(ready, timeout_s=30)
     assert page.reasons(driver.uuid(0))[FIELD] == "timeout"
+    assert not page.find("gpu_xid_events_total", uuid=driver.uuid(0), source="nvml")
     assert FIELD not in page.reasons(driver.uuid(1))
     assert len(event_processes(exporter)) == 2
     driver.raise_xid(1, 79)
