@@ -104,14 +104,14 @@ class Inventory:
         self._unwritten = False
 
     def _read_again(self, path: Path) -> None:
-        stamp = _stamp(path)
-        if stamp == self._stamp:
-            return
         try:
+            stamp = _stamp(path)
+            if stamp == self._stamp:
+                return
             if stamp is None:
                 raise ConfigError("removed")
             self._load(path)
-        except ConfigError:
+        except (ConfigError, OSError):  # it cannot even be looked at: no reason to forget who has just answered
             self._unwritten = True
 
     def retire(self, slot: str) -> Identity:
@@ -133,11 +133,11 @@ class Inventory:
 
     def _load(self, path: Path) -> None:
         """Takes over what the file says; a file that is not there is an inventory without GPUs."""
-        stamp = _stamp(path)
-        if stamp is None:
-            self._entries, self._stamp = {}, None
-            return
         try:
+            stamp = _stamp(path)
+            if stamp is None:
+                self._entries, self._stamp = {}, None
+                return
             document = json.loads(path.read_text(encoding="utf-8"))
             if document["version"] != _VERSION:
                 raise ValueError(f"version {document['version']!r}, not {_VERSION}")

@@ -83,7 +83,7 @@ class KmsgCollector(Collector):
         self._events = XidLog("kmsg", _log)
         self._reader = XidReader()
         self._file: KmsgFile | None = None
-        self._opened = False  # whether it ever was: until then, no row may say 0
+        self._was_read = False  # whether it ever was: until then, no row may say 0
         self._retry_at_s = 0.0
         self._why: Reason | None = None  # why there is no source
         self._sequence = -1  # of the last record
@@ -109,6 +109,7 @@ class KmsgCollector(Collector):
             self._close()
             self._retry_at_s = time.monotonic() + _WAIT_S  # nothing is lost: the kernel keeps what was not read yet
             raise CollectError("unknown", f"{self.settings[PATH]}: {exc}") from exc
+        self._was_read = True
         for line in lines:
             self._read(line)
         with self._lock:
@@ -140,7 +141,7 @@ class KmsgCollector(Collector):
             if why is None:
                 raise CollectError("unknown", str(exc)) from exc
             return None
-        self._opened, self._why = True, None
+        self._why = None
         return self._file
 
     def _read(self, line: bytes) -> None:
@@ -227,11 +228,14 @@ class KmsgCollector(Collector):
 
     def samples(self, fresh: bool, now_s: float) -> Iterable[Sample]:
         """All counts, also when the log cannot be read any more: they are the exporter's own memory."""
-        if self._why is not None:
-            yield Sample(m.FIELD_UNAVAILABLE, ("", "", _FIELD, self._why), 1.0)
+        why = self._why
+        if why is None and not self._was_read and self.health.finished_s is not None:
+            why = "unknown"
+        if why is not None:
+            yield Sample(m.FIELD_UNAVAILABLE, ("", "", _FIELD, why), 1.0)
         with self._lock:
             self._settle()
-        yield from self._counts.samples(self.node.inventory.gpus if self._opened else ())
+        yield from self._counts.samples(self.node.inventory.gpus if self._was_read else ())
 
     def _close(self) -> None:
         file, self._file = self._file, None

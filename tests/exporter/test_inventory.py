@@ -56,6 +56,24 @@ def test_a_write_that_failed_is_tried_again(tmp_path: Path) -> None:
     assert Inventory(folder / "inventory.json").gpus == (A,)
 
 
+def test_a_file_that_cannot_be_looked_at_costs_no_gpu_that_answers(tmp_path: Path) -> None:
+    path = tmp_path / "inventory.json"
+    inventory = Inventory(path)
+    inventory.update([A])
+    path.unlink()
+    path.symlink_to(path.name)
+    inventory.update([A, B])
+    assert inventory.gpus == (A, B)
+    assert Inventory(path).gpus == (A, B)
+
+
+def test_a_file_that_cannot_be_looked_at_is_refused_at_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "inventory.json"
+    path.symlink_to(path.name)
+    with pytest.raises(ConfigError, match="mend it or move it away"):
+        Inventory(path)
+
+
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no folder"):
         Inventory(tmp_path / "gone" / "inventory.json")

@@ -307,11 +307,16 @@ def test_without_permission_it_says_so(tmp_path: Path) -> None:
 
 
 def test_a_path_that_can_never_be_read_is_an_error(tmp_path: Path) -> None:
-    collector = KmsgCollector(Settings({PATH: tmp_path}), NodeState(Inventory()))
+    node = NodeState(Inventory())
+    node.inventory.update([Identity("GPU-a", SLOTS[0], 0)])
+    collector = KmsgCollector(Settings({PATH: tmp_path}), node)
     for _ in range(3):
         with pytest.raises(CollectError) as caught:
             collector.cycle()
         assert caught.value.reason == "unknown"
+    collector.health.finished_s = 0.0
+    (sample,) = collector.samples(False, 0.0)  # and no row at 0: nobody could have seen an event
+    assert (sample.family, sample.labels) == (m.FIELD_UNAVAILABLE, ("", "", "gpu_xid_events_total/kmsg", "unknown"))
 
 
 def given_counts(collector: KmsgCollector) -> dict[tuple[str, str], float]:
