@@ -113,12 +113,18 @@ def _print_once(runner: Runner) -> None:
     runner.wait_first_cycle()
     page, _ = render(runner.samples())
     runner.stop()
-    sys.stdout.write(page.decode())
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(page.decode())
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as exc:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the interpreter flushes once more at its end
+        raise ConfigError(f"cannot write the page: {exc.strerror}") from exc
 
 
 def _retire(path: Path | None, address: str) -> str:
-    """Takes a slot out of the inventory; gives a line that says what it held."""
+    """Takes a slot out of the inventory; says what it held."""
     if path is None:
         raise ConfigError("--inventory.retire needs the file of the running exporter: --path.inventory FILE")
     if not path.exists():
@@ -129,7 +135,8 @@ def _retire(path: Path | None, address: str) -> str:
         raise ConfigError(f"--inventory.retire: {exc}; a slot is written like 0000:19:00") from exc
     except OSError as exc:
         raise ConfigError(f"inventory file {path}: {exc.strerror}") from exc
-    return f"{gpu.slot} is retired; it held {gpu.uuid} {gpu.model}".rstrip() + "\n"
+    held = f"{gpu.slot} is retired; it held {gpu.uuid} {gpu.model}".rstrip()
+    return f"{held}\nIf a GPU answers there, it is back at once.\n"
 
 
 class _Signals:

@@ -133,12 +133,12 @@ class Driver:
             self._overdue = True
             raise CollectError("timeout", f"the driver does not answer{self._whom()}")
         self._silent_since_s = None
-        self.code = snapshot.code
         if snapshot.code != NVML_SUCCESS:
-            self.drop()
+            self.drop()  # it takes a while, in which the page says what it said
+            self.code = snapshot.code
             self._back_off()
             raise CollectError("driver", nvml_words(snapshot.code))
-        self._failures = 0
+        self.code, self._failures = snapshot.code, 0
         self._recycle_if_due(snapshot)
         return snapshot
 
@@ -262,7 +262,7 @@ class Driver:
         since_s = [stuck.since_s for stuck in self._stuck]
         if self.silent(now_s):
             since_s.append(self._silent_since_s or now_s)
-        return now_s - min(since_s) if since_s else 0.0
+        return max(0.0, now_s - min(since_s)) if since_s else 0.0
 
     def stop(self) -> None:
         """Ends all processes that can be ended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from exporter import metrics as m
 from exporter.errors import Reason
@@ -10,6 +11,9 @@ from exporter.metrics import Family
 from exporter.processes import process_samples
 from exporter.readings import NVML_SUCCESS, GpuReading, Identity, NvmlSnapshot, Sample
 from exporter.verdict import Verdict
+
+_EVIDENCE: Final = frozenset({"lost", "reset_required", "missing", "driver"})
+"""Reasons that mean down; the others mean that nobody answered."""
 
 
 def place_gpus(
@@ -21,7 +25,8 @@ def place_gpus(
     """One reading per GPU of the inventory.
 
     A GPU that did not answer gets a reason: its own if it was asked, else that of the indices that could not
-    say who they are, if these are as many as the missing GPUs and agree; else `missing`.
+    say who they are, if these are as many as the missing GPUs and agree. Otherwise it is `missing`, or `unknown` where
+    one of those indices gave no evidence of down.
 
     Args:
         inventory: GPUs the node should have, those of the snapshot included.
@@ -36,13 +41,31 @@ def place_gpus(
     asked = {reading.identity.uuid: reading for reading in snapshot.gpus}
     asked |= {gpu.uuid: GpuReading(gpu, "timeout") for gpu in inventory if gpu.slot in hung_slots}
     unasked = [identity for identity in inventory if identity.uuid not in asked]
-    reasons = {reason for _, reason in snapshot.unidentified}
-    reason: Reason = "missing"
-    if len(reasons) == 1 and len(snapshot.unidentified) == len(unasked):
-        reason = next(iter(reasons))
+    by_slot = {key: reason for key, reason in snapshot.unidentified if isinstance(key, str)}
+    asked |= {gpu.uuid: GpuReading(gpu, _down(by_slot[gpu.slot])) for gpu in unasked if gpu.slot in by_slot}
+    rest = sum(identity.uuid not in asked for identity in inventory)
+    reason = _shared_reason([reason for key, reason in snapshot.unidentified if not isinstance(key, str)], rest)
     return tuple(
         asked[identity.uuid] if identity.uuid in asked else GpuReading(identity, reason) for identity in inventory
     )
+
+
+def _down(reason: Reason) -> Reason:
+    """A reason of `GPU_DOWN_REASON`; whatever else a call says is no evidence of down."""
+    return reason if reason in _EVIDENCE or reason == "timeout" else "unknown"
+
+
+def _shared_reason(reasons: Sequence[Reason], gpus: int) -> Reason:
+    """Why GPUs do not answer that cannot be told apart: their one reason, else the weakest that may be true.
+
+    Args:
+        reasons: of the indices that could not say who they are.
+        gpus: how many GPUs of the inventory did not say that they are there.
+    """
+    downs = {_down(reason) for reason in reasons}
+    if len(downs) == 1 and len(reasons) == gpus:
+        return next(iter(downs))
+    return "missing" if downs <= _EVIDENCE else "unknown"
 
 
 def gpu_samples(readings: Iterable[GpuReading]) -> Iterator[Sample]:

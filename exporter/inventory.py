@@ -83,9 +83,22 @@ class Inventory:
         Raises:
             OSError: the file could not be written; what was seen is remembered, and the next call tries again.
         """
-        if self._path is not None:
-            self._read_again(self._path)
-        now_s = self._clock()
+        gpus, now_s = tuple(seen), self._clock()
+        if self._path is None:
+            self._take(gpus, now_s)
+            return
+        self._read_again(self._path)
+        if self._take(gpus, now_s) or now_s - self._written_s >= _WRITE_INTERVAL_S:
+            with _locked(self._path):
+                self._read_again(self._path)  # an operator may have retired a slot just now
+                self._take(gpus, now_s)
+                if self._entries:
+                    self._write(self._path)
+            self._written_s = now_s
+            self._unwritten = False
+
+    def _take(self, seen: Iterable[Identity], now_s: float) -> bool:
+        """Takes in GPUs that answered; gives whether the file should say something new."""
         entries = dict(self._entries)
         changed = self._unwritten
         for gpu in seen:
@@ -97,11 +110,7 @@ class Inventory:
             entries[gpu.slot] = Entry(gpu, first_s, now_s)
         self._entries = entries
         self._unwritten = changed
-        if self._path is not None and entries and (changed or now_s - self._written_s >= _WRITE_INTERVAL_S):
-            with _locked(self._path):
-                self._write(self._path)
-            self._written_s = now_s
-        self._unwritten = False
+        return changed
 
     def _read_again(self, path: Path) -> None:
         try:

@@ -66,7 +66,10 @@ class Runner:
         """Ends the cycles and gives back what the collectors hold."""
         self._stopping.set()
         for collector in self._collectors:
-            collector.stop()
+            try:
+                collector.stop()
+            except Exception:  # one that cannot must not keep the others from giving back theirs
+                _log.exception("collector %s", collector.name)
 
     def _run(self, collector: Collector, once: bool) -> None:
         while not self._stopping.is_set():

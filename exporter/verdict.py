@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final, Literal
 
 from exporter.allocation import FREE, Allocations, Claim, Device, Holder
@@ -85,11 +86,25 @@ class Gpus:
                 return {board} & set(self.uuids), set()
             # It may be any board that can have MIG devices, and any whose mode the driver did not tell.
             return set(), {gpu.uuid for gpu in self._gpus if gpu.mig_mode != "disabled"}
+        if by == "index" and self._in_doubt({device.name}):
+            return set(), self._in_doubt({device.name})
         numbers = {gpu.uuid: gpu.index if by == "index" else gpu.minor for gpu in self._gpus}
         found = {uuid for uuid, number in numbers.items() if str(number) == device.name}
         if len(found) == 1:
             return found, set()
         return set(), found or {uuid for uuid, number in numbers.items() if number is None}
+
+    def _in_doubt(self, names: Iterable[str]) -> set[str]:
+        """UUIDs that names by index may mean, where two GPUs have had the same index; empty if nothing is in doubt.
+
+        One fell off the bus and those behind it moved up: nobody knows from which of the two numberings a name is.
+        Those before it kept their index.
+        """
+        known = sorted(gpu.index for gpu in self._gpus if gpu.index is not None)
+        first = next((index for index, after in pairwise(known) if index == after), None)
+        if first is None or not any(name.isdigit() and int(name) >= first for name in names):
+            return set()
+        return {gpu.uuid for gpu in self._gpus if gpu.index is None or gpu.index >= first}
 
     def _numbered(self, numbers: set[str]) -> tuple[set[str], dict[str, Reason]]:
         """GPUs by Slurm's numbers of one job.
@@ -101,6 +116,8 @@ class Gpus:
         """
         if any(gpu.mig_mode == "enabled" for gpu in self._gpus):
             return set(), dict.fromkeys(self.uuids, "not_supported")
+        if self._in_doubt(numbers):
+            return set(), dict.fromkeys(self.uuids, "unknown_device")
         by_index = {gpu.uuid for gpu in self._gpus if str(gpu.index) in numbers}
         if len(by_index) == len(numbers) == len(self._gpus):
             return by_index, {}

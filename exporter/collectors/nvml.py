@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 
+from exporter import metrics as m
 from exporter.collector import Collector, NodeState
 from exporter.config import Settings, whole
 from exporter.driver import DEADLINE, INTERVAL, OPTIONS, Driver
@@ -70,7 +71,8 @@ class NvmlCollector(Collector):
 
     def stalled(self, now_s: float) -> str:
         """A driver that does not answer; one that answers with an error is an answer."""
-        return "the driver does not answer" if self._driver.silent(now_s) else ""
+        silent = self._driver.silent(now_s) or (self._known[0] is None and self._driver.stuck_s(now_s) > 0)
+        return "the driver does not answer" if silent else ""
 
     def samples(self, fresh: bool, now_s: float) -> Iterable[Sample]:
         """Health always; readings of the last snapshot if it is fresh; memory of the GPUs otherwise."""
@@ -84,9 +86,12 @@ class NvmlCollector(Collector):
             snapshot = None
         readings = place_gpus(gpus, snapshot, self._no_answer(now_s), driver.hung_slots)
         known = bool(readings) or snapshot is not None
+        nameless = _nameless(snapshot, gpus, driver.hung_slots)
+        for reason in sorted(set(nameless)):
+            yield Sample(m.FIELD_UNAVAILABLE, ("", "", m.GPU_UP.field, reason), 1.0)
         expected = self.settings[EXPECTED]
         if expected is None and known:
-            expected = len(readings)
+            expected = len(readings) + len(nameless)
         visible = None if snapshot is None else sum(reading.down is None for reading in readings)
         yield from count_samples(expected, visible)
         yield from gpu_samples(readings)
@@ -104,6 +109,17 @@ class NvmlCollector(Collector):
     def stop(self) -> None:
         """Ends the driver processes."""
         self._driver.stop()
+
+
+def _nameless(
+    snapshot: NvmlSnapshot | None, gpus: Sequence[Identity], hung_slots: Collection[str]
+) -> tuple[Reason, ...]:
+    """Why GPUs do not answer that the driver counts and nobody has ever seen: one reason each."""
+    if snapshot is None:
+        return ()
+    answered = {reading.identity.uuid for reading in snapshot.gpus}
+    silent = sum(gpu.uuid not in answered and gpu.slot not in hung_slots for gpu in gpus)
+    return tuple(reason for _, reason in snapshot.unidentified)[silent:]
 
 
 COLLECTOR = NvmlCollector

@@ -114,6 +114,8 @@ def _make_guard(config: WebConfig, path: Path, before: Guard | None) -> Guard:
     parts = ["TLS" if context else "no TLS", *(["client certificates"] if clients else [])]
     parts.append("passwords" if config.users else "no password")
     sans = config.tls.allowed_sans if config.tls else frozenset()
+    if before is not None and before.auth.needed and not auth.needed:
+        raise ConfigError(f"{path}: passwords cannot go while the exporter runs, an emptied file least; restart it")
     return Guard(context, sans, config.headers, auth, bucket, ", ".join(parts))
 
 

@@ -173,7 +173,9 @@ def test_a_slot_is_retired_by_command_and_the_running_exporter_forgets_it(
     exporter.wait(lambda page: page.value("gpu_up", uuid=driver.uuid(1)) == 0)
     ran = run_exporter("--inventory.retire=0000:27:00.0", keep, env=BARE)
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout == f"0000:27:00 is retired; it held {driver.uuid(1)} NVIDIA H100 80GB HBM3\n"
+    held, note, _ = ran.stdout.split("\n")
+    assert held == f"0000:27:00 is retired; it held {driver.uuid(1)} NVIDIA H100 80GB HBM3"
+    assert note == "If a GPU answers there, it is back at once."
     page = exporter.wait(lambda page: not page.find("gpu_up", uuid=driver.uuid(1)))
     assert page.value("gpus_expected") == 1
 
@@ -192,3 +194,11 @@ def test_a_slot_that_cannot_be_retired_is_one_line(options: list[str], part: str
     ran = run_exporter(*(option.format(tmp_path) for option in options), env=BARE)
     assert ran.returncode == 2
     assert part in one_line(ran.stderr)
+
+
+def test_a_full_disk_under_the_page_is_one_line(env: dict[str, str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        line = [sys.executable, "-m", "exporter.cli", "--once", "--log.level=error"]
+        ran = subprocess.run(line, env=env, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=30)
+    assert ran.returncode == 2
+    assert one_line(ran.stderr) == "gpu-minutes-exporter: cannot write the page: No space left on device"

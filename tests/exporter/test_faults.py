@@ -322,3 +322,14 @@ def test_corrected_errors_are_a_counter_that_a_rate_can_be_taken_of(start: Start
     page = exporter.wait(lambda p: p.value("gpu_ecc_errors_total", **where) != 1_000)
     assert page.value("gpu_ecc_errors_total", **where) == 1_060_420
     assert page.value("gpu_ecc_errors_total", uuid=uuid, kind="uncorrected", scope="volatile", location="all") == 0
+
+
+@pytest.mark.pain(21, 26)
+def test_a_gpu_that_is_lost_before_it_was_ever_seen_is_missed_all_the_same(
+    start: StartExporter, driver: FakeDriver
+) -> None:
+    driver.gpu(1).every_return = script.GPU_IS_LOST
+    page = start().wait(lambda p: p.find("gpus_visible"))
+    assert (page.value("gpus_expected"), page.value("gpus_visible")) == (2, 1)
+    assert page.reasons()["gpu_up"] == "lost"
+    assert list(page.find("gpu_up").values()) == [1.0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -133,3 +134,17 @@ def test_no_content_breaks_a_cycle(content: bytes) -> None:
         assert bool(said) != bool(reasons(collector))
         for labels in rows(collector, m.GPU_WORKLOAD_INFO):
             assert all(label.isprintable() and label.isascii() and len(label) <= 128 for label in labels)
+
+
+def test_names_by_index_behind_a_gpu_that_fell_off_are_in_doubt_and_those_before_it_hold(tmp_path: Path) -> None:
+    """Eight GPUs with a job each; the fourth falls off, and the four behind it move up."""
+    for index in range(8):
+        (tmp_path / str(index)).write_text(f"{100 + index}\n")
+    before = [gpu(number) for number in range(8)]
+    after = [replace(one, index=number - 1) if number > 3 else one for number, one in enumerate(before)]
+    collector = cycled(node(*before), settings(tmp_path, {DIRECTORY: tmp_path}))
+    assert allocated(collector) == dict.fromkeys("abcdefgh", 1)
+    collector = cycled(node(*after), settings(tmp_path, {DIRECTORY: tmp_path}))
+    assert {row[0]: row[2] for row in holders(collector)} == {"a": "100", "b": "101", "c": "102"}
+    assert allocated(collector) == dict.fromkeys("abc", 1)
+    assert reasons(collector) == dict.fromkeys("defgh", "unknown_device")

@@ -121,7 +121,7 @@ def test_sizes_are_served_on_request_alone(env: dict[str, str], driver: FakeDriv
     page = Page(run_exporter("--once", f"--path.procfs={proc}", env=env).stdout)
     assert page.value("gpu_processes", uuid=driver.uuid(0)) == 1
     assert memory(page) == {}
-    assert "4001" not in page.text
+    assert 'pid="4001"' not in page.text
     assert not [field for field in page.reasons(driver.uuid(0)) if "process" in field]
 
 

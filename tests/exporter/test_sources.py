@@ -42,11 +42,15 @@ def test_missing_host_facts_fail_the_cycle(tmp_path: Path) -> None:
         (((1, "lost"),), "lost"),
         ((), "missing"),
         (((1, "lost"), (2, "lost")), "missing"),
-        (((1, "lost"), (2, "unknown")), "missing"),
+        (((1, "lost"), (2, "unknown")), "unknown"),
+        (((1, "lost"), (2, "reset_required")), "missing"),
+        (((1, "no_permission"),), "unknown"),
+        (((B.slot, "reset_required"),), "reset_required"),
+        (((B.slot, "timeout"), ("0000:99:00", "lost")), "timeout"),
     ],
 )
 def test_a_gpu_that_could_not_be_asked_gets_a_reason(
-    unidentified: tuple[tuple[int, Reason], ...], reason: Reason
+    unidentified: tuple[tuple[int | str, Reason], ...], reason: Reason
 ) -> None:
     snapshot = NvmlSnapshot(0, "570.1", (GpuReading(A, None),), unidentified)
     placed = place_gpus((A, B), snapshot, None)

@@ -230,6 +230,18 @@ def test_tls_that_comes_or_goes_needs_a_restart(server: Pair, tmp_path: Path, ca
         LiveGuard(tmp_path / "nothing.yml")
 
 
+def test_an_emptied_file_opens_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    now_s = [0.0]
+    path = web_file(tmp_path, f"basic_auth_users: {{prometheus: {hashed(PASSWORD)}}}")
+    guard = LiveGuard(path, lambda: now_s[0])
+    assert guard.current().auth.needed
+    path.write_text("")
+    now_s[0] = 2.0
+    with caplog.at_level(logging.ERROR):
+        assert guard.current().auth.needed
+    assert "passwords cannot go while the exporter runs" in caplog.records[0].message
+
+
 def test_the_files_are_looked_at_once_a_second_at_most_and_by_one_thread(tmp_path: Path) -> None:
     now_s = [0.0]
     path = web_file(tmp_path, "http_server_config: {headers: {X-Frame-Options: deny}}")
