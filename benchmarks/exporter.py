@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchmarks.http import free_port, scrape
 from benchmarks.page import table, write_block
-from benchmarks.processes import Size, cpu_s, family, size
+from benchmarks.processes import Size, cpu_s, family, rest_cpu_s, size
 from tests.exporter.fake_nvml.script import FakeDriver
 from tests.exporter.harness import build_library, environment
 
@@ -175,11 +175,12 @@ def rest_at_default(folder: Path, python: Path) -> float:
 
 
 def _rest(sides: Sequence[Side]) -> None:
-    before = [side.cpu_s() for side in sides]
+    pids = [list(family(side.process.pid)) for side in sides]
+    before = [rest_cpu_s(of_side) for of_side in pids]
     began_s = time.monotonic()
     time.sleep(REST_S)
-    for side, was in zip(sides, before, strict=True):
-        side.rest_cpu_s = (side.cpu_s() - was) / (time.monotonic() - began_s)
+    for side, of_side, was in zip(sides, pids, before, strict=True):
+        side.rest_cpu_s = (rest_cpu_s(of_side) - was) / (time.monotonic() - began_s)
 
 
 def _scrape_in_turns(sides: Sequence[Side], count: int, headers: str) -> None:
