@@ -35,7 +35,7 @@ from exporter.family import gpu as _gpu
 from exporter.family import mig as _mig
 from exporter.family import node as _node
 
-__all__ = ["FAMILIES", "FAMILY_BY_NAME", "PREFIX", "WATCHED_XIDS", "Family"]
+__all__ = ["CLOCK_REASONS", "FAMILIES", "FAMILY_BY_NAME", "PREFIX", "WATCHED_XIDS", "Family"]
 
 # --- the exporter about itself ---------------------------------------------------------------------------
 EXPORTER_INFO = _node(
@@ -364,6 +364,12 @@ FAMILIES: Final[tuple[Family, ...]] = tuple(v for v in list(globals().values()) 
 """Every family, in page order."""
 
 FAMILY_BY_NAME: Final[dict[str, Family]] = {family.name: family for family in FAMILIES}
+
+CLOCK_REASONS: Final = (
+    *("idle", "application_clocks", "sw_power_cap", "hw_slowdown", "sync_boost"),
+    *("sw_thermal", "hw_thermal", "power_brake", "display"),
+)
+"""Values of `reason` by bit of the driver's mask (nvml.h, nvmlClocksEventReasons: 0x1 to 0x100)."""
 
 WATCHED_XIDS: Final = (13, 31, 43, 45, 48, 62, 63, 64, 74, 79, 94, 95, 109, 119, 120, 154)
 """XIDs whose `GPU_XID_EVENTS` row exists at 0 from the start, so that `increase()` sees the first event.

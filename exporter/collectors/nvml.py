@@ -114,12 +114,16 @@ class NvmlCollector(Collector):
 def _nameless(
     snapshot: NvmlSnapshot | None, gpus: Sequence[Identity], hung_slots: Collection[str]
 ) -> tuple[Reason, ...]:
-    """Why GPUs do not answer that the driver counts and nobody has ever seen: one reason each."""
+    """Why GPUs do not answer that the driver counts and nobody has ever seen: one reason each, `unknown` where it is
+    not clear which of them is which.
+    """
     if snapshot is None:
         return ()
     answered = {reading.identity.uuid for reading in snapshot.gpus}
     silent = sum(gpu.uuid not in answered and gpu.slot not in hung_slots for gpu in gpus)
-    return tuple(reason for _, reason in snapshot.unidentified)[silent:]
+    reasons = {reason for _, reason in snapshot.unidentified}
+    why: Reason = next(iter(reasons)) if len(reasons) == 1 else "unknown"
+    return (why,) * max(0, len(snapshot.unidentified) - silent)
 
 
 COLLECTOR = NvmlCollector

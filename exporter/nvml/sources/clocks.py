@@ -17,18 +17,7 @@ from exporter.screen import is_blank
 _DOMAINS = (("sm", pynvml.NVML_CLOCK_SM), ("memory", pynvml.NVML_CLOCK_MEM))
 _HERTZ = 1_000_000  # NVML speaks in MHz
 
-_REASONS = (  # nvmlClocksEventReason* in nvml.h, from bit 0 on
-    "idle",
-    "application_clocks",
-    "sw_power_cap",
-    "hw_slowdown",
-    "sync_boost",
-    "sw_thermal",
-    "hw_thermal",
-    "power_brake",
-    "display",
-)
-_ACTIVE = tuple(Field(m.GPU_CLOCK_EVENT_ACTIVE, (reason,)) for reason in _REASONS)
+_ACTIVE = tuple(Field(m.GPU_CLOCK_EVENT_ACTIVE, (reason,)) for reason in m.CLOCK_REASONS)
 
 
 def _bits(gpu: Gpu, function: Callable[[Any], int]) -> Pairs:
