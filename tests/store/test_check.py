@@ -15,7 +15,7 @@ from tests.store.ledgers import (
     take_in,
     with_fleet,
 )
-from warehouse import pipeline
+from warehouse import booking, pipeline
 from warehouse.model.rate import RateSpec
 from warehouse.model.state import State
 from warehouse.store import revisions
@@ -91,11 +91,11 @@ def test_deriving_days_again_sees_what_no_other_law_does(database_url: str) -> N
     with engine.begin() as connection:
         revision = revisions.latest(connection)
         assert revision is not None
-        assert pipeline.differences(connection, revision) == (1, None)
+        assert booking.differences(connection, revision) == (1, None)
         connection.execute(text("set session_replication_role = 'replica'"))
         swap = "update ledger_entry set evidence_id = 2, incident_id = 2, cause = 'unknown/unattributed'"
         connection.execute(text(swap + " where state = 'down'"))
-        assert pipeline.differences(connection, revision) == (1, "2026-01-01T00:00:00Z")
+        assert booking.differences(connection, revision) == (1, "2026-01-01T00:00:00Z")
 
 
 def test_check_sees_a_dropped_constraint_and_a_dropped_guard(database_url: str) -> None:

@@ -46,9 +46,7 @@ def test_exclusion_constraints_read_literally(connection: Connection) -> None:
         )
     }
     assert found == CONSTRAINTS
-    assert CONSTRAINTS["ex_ledger_entry_one_state"] == (
-        "EXCLUDE USING gist (during WITH &&, slots WITH &&, revs WITH &&)"
-    )
+    assert CONSTRAINTS["ex_ledger_entry_one_state"] == ("EXCLUDE USING gist (area WITH &&, revs WITH &&)")
 
 
 def test_one_state_per_gpu_instant(connection: Connection) -> None:

@@ -21,6 +21,8 @@ class Payload(NamedTuple):
 
     `rule` names what made the winner win over its rank: `claim`, `window`, `lost_work`, or `silence` when no
     source speaks. `basis` is `measured`, `inferred`, `presumed` (allocated, no progress signal) or `none`.
+    Where the GPU is shared, `sharers` are the stored allocations that hold it and `held_ppm` what they hold together;
+    both are None where one allocation holds it whole, or none does.
     """
 
     state: State
@@ -31,6 +33,8 @@ class Payload(NamedTuple):
     attempt_id: int | None
     basis: str
     rule: str
+    held_ppm: int | None = None
+    sharers: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ class Evidence:
     Zero length is allowed: such a fault is counted and worth nothing. `end_ms` None means still open.
     `key` is the source's own id; (source, key) names the evidence, `revision` counts what was said of it.
     `basis` is `measured` or `inferred`. `lost_ppm` None means the source did not state a loss.
+    `declared_ms` is when maintenance was declared, None for all other evidence.
     """
 
     source: str
@@ -31,6 +32,7 @@ class Evidence:
     basis: str = "measured"
     revision: int = 1
     id: int | None = None
+    declared_ms: int | None = None
 
     def __post_init__(self) -> None:
         if self.end_ms is not None and self.end_ms < self.start_ms:
@@ -57,12 +59,16 @@ class Evidence:
             self.detail,
             self.job,
             self.basis,
+            self.declared_ms,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Slots held by one attempt of a job over [start, end); `end_ms` None means still running."""
+    """Slots held by one attempt of a job over [start, end); `end_ms` None means still running.
+
+    `share_ppm` is the part of each GPU that it holds, in parts per million; None means the whole.
+    """
 
     job: str
     attempt: int
@@ -74,3 +80,4 @@ class Allocation:
     slots: SlotRanges
     name: str | None = None
     id: int | None = None
+    share_ppm: int | None = None

@@ -24,17 +24,31 @@ class NodeSpec:
     blast_domain: str | None = None
     timezone: str | None = None
     stranded: bool = False
+    contract: str | None = None
+    currency: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TenureBlock:
-    """Slots that hold GPUs of one model over one span; `end_ms` None means still installed."""
+    """Slots that hold GPUs of one model and contract over one span; `end_ms` None means still installed."""
 
     slots: SlotRanges
     start_ms: int
     end_ms: int | None
     model: str
     stranded: bool
+    contract: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A site: the zone of its calendar and the currency of its books, None where the rate card decides."""
+
+    id: int
+    name: str
+    slots: SlotRanges
+    timezone: str
+    currency: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 
 @dataclass(frozen=True, slots=True)
 class RateSpec:
-    """A price per GPU-hour of a model on a card, over [start, end); `end_ms` None means until further notice."""
+    """A price per GPU-hour of a model on a card, over [start, end); `end_ms` None means until further notice.
+
+    With a contract it prices the GPUs of that contract alone, and goes before one without. `basis` says what kind of
+    price it is; `id` is that of the stored row.
+    """
 
     card: str
     model: str
@@ -18,6 +22,7 @@ class RateSpec:
     end_ms: int | None = None
     contract: str | None = None
     basis: str | None = None
+    id: int | None = field(default=None, compare=False)
 
     def overlaps(self, other: RateSpec) -> bool:
         """Tells whether both hold at some instant."""

@@ -93,18 +93,19 @@ def write(connection: Connection, items: Sequence[Evidence], rev: int) -> dict[t
         )
     columns = (
         "source", "key", "revision", "scope", "slots", "start_at", "end_at", "state", "cause", "lost_ppm", "detail",
-        "job", "basis", "revs",
+        "job", "basis", "declared_at", "revs",
     )  # fmt: skip
     types = (
         "text", "text", "int4", "text", "int4multirange", "timestamptz", "timestamptz", "text", "text", "int4", "text",
-        "text", "text", "int8range",
+        "text", "text", "timestamptz", "int8range",
     )  # fmt: skip
     copy_in(
         connection, "evidence", columns, types,
         (
             (
                 e.source, e.key, e.revision, e.scope, multirange(e.slots), instant(e.start_ms), instant(e.end_ms),
-                e.state.value, e.cause, e.lost_ppm, e.detail, e.job, e.basis, revisions_from(rev),
+                e.state.value, e.cause, e.lost_ppm, e.detail, e.job, e.basis, instant(e.declared_ms),
+                revisions_from(rev),
             )
             for e in items
         ),
@@ -118,7 +119,7 @@ def _evidence(row: Row[Any]) -> Evidence:
     assert start_ms is not None
     return Evidence(
         row.source, row.key, start_ms, milliseconds(row.end_at), row.scope, slot_ranges(row.slots), State(row.state),
-        row.cause, row.lost_ppm, row.detail, row.job, row.basis, row.revision, row.id,
+        row.cause, row.lost_ppm, row.detail, row.job, row.basis, row.revision, row.id, milliseconds(row.declared_at),
     )  # fmt: skip
 
 
@@ -179,16 +180,19 @@ def write_allocations(
             text("update allocation set revs = int8range(lower(revs), :rev) where id = any(:ids)"),
             {"rev": rev, "ids": [a.id for a in superseded]},
         )
-    columns = ("job", "attempt", "tenant", "kind", "name", "scope", "slots", "start_at", "end_at", "revs")
+    columns = (
+        "job", "attempt", "tenant", "kind", "name", "scope", "slots", "start_at", "end_at", "share_ppm", "revs",
+    )  # fmt: skip
     types = (
-        "text", "int4", "text", "text", "text", "text", "int4multirange", "timestamptz", "timestamptz", "int8range",
+        "text", "int4", "text", "text", "text", "text", "int4multirange", "timestamptz", "timestamptz", "int4",
+        "int8range",
     )  # fmt: skip
     copy_in(
         connection, "allocation", columns, types,
         (
             (
                 a.job, a.attempt, a.tenant, a.kind, a.name, a.scope, multirange(a.slots), instant(a.start_ms),
-                instant(a.end_ms), revisions_from(rev),
+                instant(a.end_ms), a.share_ppm, revisions_from(rev),
             )
             for a in items
         ),
@@ -200,5 +204,5 @@ def _allocation(row: Row[Any]) -> Allocation:
     assert start_ms is not None
     return Allocation(
         row.job, row.attempt, row.tenant, row.kind, start_ms, milliseconds(row.end_at), row.scope,
-        slot_ranges(row.slots), row.name, row.id,
+        slot_ranges(row.slots), row.name, row.id, row.share_ppm,
     )  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, text
 
 from warehouse.errors import Finding
-from warehouse.model.fleet import NodeSpec, TenureBlock
+from warehouse.model.fleet import NodeSpec, Site, TenureBlock
 from warehouse.store.places import place_nodes
 from warehouse.store.rows import copy_in, revisions_from, slot_ranges, span
 
@@ -36,20 +36,34 @@ def zones(connection: Connection, rev: int | None = None) -> list[str]:
     )
 
 
+def sites(connection: Connection, rev: int) -> list[Site]:
+    """Gives the sites known at a revision, by name."""
+    rows = connection.execute(
+        text(
+            "select p.id, p.name, x.slots, p.timezone, p.currency from place p "
+            "join place_extent x on x.place_id = p.id and x.revs @> cast(:rev as bigint) "
+            "where p.kind = 'site' order by p.name"
+        ),
+        {"rev": rev},
+    )
+    return [Site(r.id, r.name, slot_ranges(r.slots), r.timezone, r.currency) for r in rows]
+
+
 def tenure_blocks(connection: Connection, rev: int) -> list[TenureBlock]:
-    """Gives tenure at a revision, packed: slots of one model and span in one block."""
+    """Gives tenure at a revision, packed: slots of one model, contract and span in one block."""
     rows = connection.execute(
         text(
             """
             select range_agg(int4range(t.slot, t.slot + 1)) as slots, ms_of(lower(t.during)) as start_ms,
-              case when upper_inf(t.during) then null else ms_of(upper(t.during)) end as end_ms, g.model, t.stranded
+              case when upper_inf(t.during) then null else ms_of(upper(t.during)) end as end_ms, g.model, t.stranded,
+              t.contract
             from tenure t join gpu g on g.id = t.gpu_id where t.revs @> cast(:rev as bigint)
-            group by t.during, g.model, t.stranded order by min(t.slot), t.during
+            group by t.during, g.model, t.stranded, t.contract order by min(t.slot), t.during
             """
         ),
         {"rev": rev},
     )
-    return [TenureBlock(slot_ranges(r.slots), r.start_ms, r.end_ms, r.model, r.stranded) for r in rows]
+    return [TenureBlock(slot_ranges(r.slots), r.start_ms, r.end_ms, r.model, r.stranded, r.contract) for r in rows]
 
 
 def load(connection: Connection, nodes: Sequence[NodeSpec], rev: int) -> tuple[FleetChange, list[Finding]]:
@@ -183,13 +197,13 @@ def _retire(connection: Connection, known: list[_Stored], spec: NodeSpec, rev: i
             update tenure set revs = int8range(lower(revs), :rev) where upper_inf(revs)
               and slot <@ (select slots::int4multirange from place_extent where place_id = :place and upper_inf(revs))
               and lower(during) = :start
-            returning gpu_id, slot, stranded
+            returning gpu_id, slot, stranded, contract
             """
         ),
         {"rev": rev, "place": place_id, "start": span(spec.commissioned_ms, None).lower},
     ).all()
     during = span(spec.commissioned_ms, spec.retired_ms)
-    _copy_tenure(connection, [(r.gpu_id, r.slot, during, r.stranded, revisions_from(rev)) for r in closed])
+    _copy_tenure(connection, [(r.gpu_id, r.slot, during, r.stranded, r.contract, revisions_from(rev)) for r in closed])
 
 
 def _add(connection: Connection, fresh: Sequence[NodeSpec], rev: int) -> None:
@@ -198,19 +212,19 @@ def _add(connection: Connection, fresh: Sequence[NodeSpec], rev: int) -> None:
     ]
     ids = _reserve(connection, "gpu", len(tenure))
     copy_in(
-        connection, "gpu", ("id", "model"), ("int4", "text"),
-        [(gpu, spec.model) for gpu, (spec, _) in zip(ids, tenure, strict=True)],
+        connection, "gpu", ("id", "model", "revs"), ("int4", "text", "int8range"),
+        [(gpu, spec.model, revisions_from(rev)) for gpu, (spec, _) in zip(ids, tenure, strict=True)],
     )  # fmt: skip
     rows = [
-        (gpu, slot, span(spec.commissioned_ms, spec.retired_ms), spec.stranded, revisions_from(rev))
+        (gpu, slot, span(spec.commissioned_ms, spec.retired_ms), spec.stranded, spec.contract, revisions_from(rev))
         for gpu, (spec, slot) in zip(ids, tenure, strict=True)
     ]
     _copy_tenure(connection, rows)
 
 
 def _copy_tenure(connection: Connection, rows: Sequence[Sequence[object]]) -> None:
-    columns = ("gpu_id", "slot", "during", "stranded", "revs")
-    copy_in(connection, "tenure", columns, ("int4", "int4", "tstzrange", "bool", "int8range"), rows)
+    columns = ("gpu_id", "slot", "during", "stranded", "contract", "revs")
+    copy_in(connection, "tenure", columns, ("int4", "int4", "tstzrange", "bool", "text", "int8range"), rows)
 
 
 def _reserve(connection: Connection, table: str, count: int) -> list[int]:

@@ -61,6 +61,7 @@ class _Tree:
         self._free: dict[Path, list[tuple[int, int]]] = {}  # of a rack: where its runs still have room
         self._spec: dict[Path, NodeSpec] = {(s.site, s.hall, s.rack, s.node): s for s in reversed(self.ordered)}
         self._zone = {s.site: s.timezone for s in reversed(self.ordered) if s.timezone}
+        self._currency = {s.site: s.currency for s in reversed(self.ordered) if s.currency}
         self._need: dict[Path, int] = {}
         for path, spec in self._spec.items():
             self._need[path[:3]] = self._need.get(path[:3], 0) + block_size(spec.gpus)
@@ -135,8 +136,9 @@ class _Tree:
         return int(
             self._connection.execute(
                 text(
-                    "insert into place (kind, parent_id, name, rev, timezone, power_domain, leaf_switch, "
-                    "blast_domain) values (:kind, :parent, :name, :rev, :zone, :power, :leaf, :blast) returning id"
+                    "insert into place (kind, parent_id, name, rev, revs, timezone, currency, power_domain, "
+                    "leaf_switch, blast_domain) values (:kind, :parent, :name, :rev, int8range(:rev, null), :zone, "
+                    ":currency, :power, :leaf, :blast) returning id"
                 ),
                 {
                     "kind": KINDS[len(path) - 1],
@@ -144,6 +146,7 @@ class _Tree:
                     "name": path[-1],
                     "rev": rev,
                     "zone": self._zone.get(path[0], "UTC") if len(path) == 1 else None,
+                    "currency": self._currency.get(path[0]) if len(path) == 1 else None,
                     "power": spec.power_domain if spec else None,
                     "leaf": spec.leaf_switch if spec else None,
                     "blast": spec.blast_domain if spec else None,

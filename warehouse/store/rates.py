@@ -13,17 +13,17 @@ from warehouse.model.time import format_instant
 from warehouse.store.rows import revisions_from, span
 
 _READ = """
-select l.card, l.model, l.currency, r.per_gpu_hour, ms_of(lower(r.effective)) as start_ms,
-  case when upper_inf(r.effective) then null else ms_of(upper(r.effective)) end as end_ms, r.contract, r.basis
+select r.id, l.card, l.model, l.currency, r.per_gpu_hour, ms_of(lower(r.effective)) as start_ms,
+  case when upper_inf(r.effective) then null else ms_of(upper(r.effective)) end as end_ms, l.contract, r.basis
 from rate r join rate_line l on l.id = r.line_id where r.revs @> cast(:rev as bigint)
-order by l.card, l.model, r.effective
+order by l.card, l.model, l.currency, l.contract nulls first, r.effective
 """
 
 
 def read(connection: Connection, rev: int) -> list[RateSpec]:
     """Gives every rate that stood at a revision."""
     return [
-        RateSpec(r.card, r.model, r.currency, r.per_gpu_hour, r.start_ms, r.end_ms, r.contract, r.basis)
+        RateSpec(r.card, r.model, r.currency, r.per_gpu_hour, r.start_ms, r.end_ms, r.contract, r.basis, r.id)
         for r in connection.execute(text(_READ), {"rev": rev})
     ]
 
@@ -71,30 +71,46 @@ def _end(connection: Connection, rate: RateSpec, rev: int) -> None:
     connection.execute(
         text(
             "update rate set revs = int8range(lower(revs), :rev) from rate_line l where l.id = rate.line_id "
-            "and upper_inf(rate.revs) and l.card = :card and l.model = :model and lower(rate.effective) = :start"
+            "and upper_inf(rate.revs) and l.card = :card and l.model = :model and l.currency = :currency "
+            "and l.contract is not distinct from :contract and lower(rate.effective) = :start"
         ),
-        {"rev": rev, "card": rate.card, "model": rate.model, "start": span(rate.start_ms, None).lower},
+        {
+            "rev": rev,
+            "card": rate.card,
+            "model": rate.model,
+            "currency": rate.currency,
+            "contract": rate.contract,
+            "start": span(rate.start_ms, None).lower,
+        },
     )
 
 
 def _insert(connection: Connection, rate: RateSpec, rev: int) -> None:
+    named = {"card": rate.card, "model": rate.model, "currency": rate.currency, "contract": rate.contract}
     line = connection.execute(
         text(
-            "insert into rate_line (card, model, currency) values (:card, :model, :currency) "
-            "on conflict (card, model) do update set currency = excluded.currency returning id"
+            "select id from rate_line where card = :card and model = :model and currency = :currency "
+            "and contract is not distinct from :contract"
         ),
-        {"card": rate.card, "model": rate.model, "currency": rate.currency},
-    ).scalar_one()
+        named,
+    ).scalar_one_or_none()
+    if line is None:
+        line = connection.execute(
+            text(
+                "insert into rate_line (card, model, currency, contract, revs) "
+                "values (:card, :model, :currency, :contract, :revs) returning id"
+            ),
+            named | {"revs": revisions_from(rev)},
+        ).scalar_one()
     connection.execute(
         text(
-            "insert into rate (line_id, per_gpu_hour, effective, contract, basis, revs) "
-            "values (:line, :price, :effective, :contract, :basis, :revs)"
+            "insert into rate (line_id, per_gpu_hour, effective, basis, revs) "
+            "values (:line, :price, :effective, :basis, :revs)"
         ),
         {
             "line": line,
             "price": rate.per_gpu_hour,
             "effective": span(rate.start_ms, rate.end_ms),
-            "contract": rate.contract,
             "basis": rate.basis,
             "revs": revisions_from(rev),
         },

@@ -106,17 +106,26 @@ def link(
 # All history but the entries, which the writer has at hand. Generated columns follow from the others.
 HISTORY_TABLES = (
     "unbooked", "place_extent", "tenure", "evidence", "allocation", "incident_evidence", "incident_cause", "rate",
+    "place", "gpu", "rate_line", "ruling", "maintenance_window", "period", "posting",
 )  # fmt: skip
-_ROW = (
-    "select lower(revs) as opened, upper(revs) as closed, "
-    "(to_jsonb(t) - '{revs,slot_k,gpu_k,place_k,evidence_k,incident_k,line_k}'::text[])::text as said from %s t"
-)
+_GENERATED = "{revs,area,slot_area,gpu_area,slot_k,place_k,evidence_k,incident_k,line_k,site_k}"
+# Columns that came later are left out of a row's words while they are NULL: a chain written before them still proves.
+LATER = {"tenure": ("contract",), "evidence": ("declared_at",), "allocation": ("share_ppm",)}
+
+
+def _row(table: str) -> str:
+    """Gives the query of a table's rows as the chain words them; rows older than the table's `revs` are not in it."""
+    later = "".join(f" - case when t.{column} is null then '{column}' else '' end" for column in LATER.get(table, ()))
+    return (
+        "select lower(revs) as opened, upper(revs) as closed, "  # noqa: S608 - names of our own
+        f"(to_jsonb(t) - '{_GENERATED}'::text[]{later})::text as said from {table} t where revs is not null"
+    )
 
 
 def history_rows(connection: Connection) -> Iterator[tuple[int, str]]:
     """Yields (revision, line) for every row of history: once where it was opened, again where it was closed."""
     for table in HISTORY_TABLES:
-        for row in connection.execute(text(_ROW % table)):
+        for row in connection.execution_options(stream_results=True).execute(text(_row(table))):
             yield row.opened, f"+{table}{row.said}"
             if row.closed is not None:
                 yield row.closed, f"-{table}{row.said}"
@@ -126,16 +135,19 @@ def _rows_of(connection: Connection, rev: int) -> list[str]:
     lines = []
     for table in HISTORY_TABLES:
         for sign, edge in (("+", "lower(revs)"), ("-", "upper(revs)")):
-            bound = f" where {edge} = cast(:rev as bigint)" + ("" if sign == "+" else " and not upper_inf(revs)")
-            lines += [
-                f"{sign}{table}{row.said}" for row in connection.execute(text(_ROW % table + bound), {"rev": rev})
-            ]
+            bound = f" and {edge} = cast(:rev as bigint)" + ("" if sign == "+" else " and not upper_inf(revs)")
+            lines += [f"{sign}{table}{row.said}" for row in connection.execute(text(_row(table) + bound), {"rev": rev})]
     return lines
 
 
 def _line(entry: Entry) -> bytes:
-    payload = entry.payload
-    words = (entry.slot_from, entry.slot_to, entry.start_ms, entry.end_ms, payload.state.value, *payload[1:])
+    p = entry.payload
+    words: tuple[object, ...] = (
+        entry.slot_from, entry.slot_to, entry.start_ms, entry.end_ms, p.state.value, p.lost_ppm, p.cause,
+        p.incident_id, p.evidence_id, p.attempt_id, p.basis, p.rule,
+    )  # fmt: skip
+    if p.held_ppm is not None or p.sharers is not None:
+        words += (p.held_ppm, p.sharers)
     return repr(words).encode()
 
 

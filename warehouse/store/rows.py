@@ -14,6 +14,9 @@ from sqlalchemy import Connection
 from warehouse.model.slots import SlotRanges
 from warehouse.model.time import from_datetime, to_datetime
 
+# The entries that overlap [:start, :end), by the index that refuses overlaps.
+IN_TIME = "area && area_of(int4range(0, 2147483647), tstzrange(:start, :end))"
+
 
 def span(start_ms: int, end_ms: int | None) -> Range[datetime]:
     """Gives the half-open tstzrange of a window; `end_ms` None leaves it open."""

@@ -18,10 +18,11 @@ from warehouse.store import entries, fleet, revisions
 from warehouse.store.revisions import Revision
 
 CONSTRAINTS = {
-    "ex_ledger_entry_one_state": "EXCLUDE USING gist (during WITH &&, slots WITH &&, revs WITH &&)",
-    "ex_tenure_one_gpu_per_slot": "EXCLUDE USING gist (slot_k WITH &&, during WITH &&, revs WITH &&)",
-    "ex_tenure_one_slot_per_gpu": "EXCLUDE USING gist (gpu_k WITH &&, during WITH &&, revs WITH &&)",
+    "ex_ledger_entry_one_state": "EXCLUDE USING gist (area WITH &&, revs WITH &&)",
+    "ex_tenure_one_gpu_per_slot": "EXCLUDE USING gist (slot_area WITH &&, revs WITH &&)",
+    "ex_tenure_one_slot_per_gpu": "EXCLUDE USING gist (gpu_area WITH &&, revs WITH &&)",
     "ex_rate_one_price": "EXCLUDE USING gist (line_k WITH &&, effective WITH &&, revs WITH &&)",
+    "ex_period_once": "EXCLUDE USING gist (site_k WITH &&, during WITH &&)",
     "ex_place_extent_one_at_a_time": "EXCLUDE USING gist (place_k WITH &&, revs WITH &&)",
     "ex_incident_evidence_one_incident": "EXCLUDE USING gist (evidence_k WITH &&, revs WITH &&)",
     "ex_incident_cause_one_charged": "EXCLUDE USING gist (incident_k WITH &&, revs WITH &&) "
@@ -93,7 +94,7 @@ def _one_state(connection: Connection, revision: Revision) -> str | None:
     twice = connection.execute(
         text(
             "select a.slots * b.slots as slots, ms_of(lower(a.during * b.during)) as at_ms "
-            "from ledger_entry a join ledger_entry b on a.id < b.id and a.during && b.during and a.slots && b.slots "
+            "from ledger_entry a join ledger_entry b on a.id < b.id and a.area && b.area "
             "and a.revs && b.revs limit 1"
         )
     ).first()
@@ -139,14 +140,14 @@ def _nothing_invented(connection: Connection, revision: Revision) -> str | None:
             select e.id, e.state, lower(e.slots) as slot, ms_of(lower(e.during)) as at_ms from ledger_entry e
             left join evidence ev on ev.id = e.evidence_id left join allocation a on a.id = e.allocation_id
             where e.revs @> cast(:rev as bigint) and not case
-              when e.rule = 'silence' then e.state = 'unknown' and e.lost_ppm = 0
+              when e.rule in ('silence', 'conflict') then e.state = 'unknown' and e.lost_ppm = 0
               when e.evidence_id is not null then ev.state::text = e.state::text
                 and ev.slots::int4multirange @> e.slots::int4range
                 and tstzrange(ev.start_at, ev.end_at) @> e.during::tstzrange
               when e.basis = 'presumed' then e.state = 'productive' and a.slots::int4multirange @> e.slots::int4range
                 and tstzrange(a.start_at, a.end_at) @> e.during::tstzrange
               else e.state = 'stranded' and (select count(*) from tenure t where t.stranded
-                and t.slot_k && e.slots::int4range and t.during && e.during::tstzrange
+                and t.slot_area && e.area
                 and t.revs @> cast(:rev as bigint)) >= upper(e.slots) - lower(e.slots) end
             limit 1
             """

@@ -18,7 +18,7 @@ from warehouse.model.slots import SlotRanges, count
 from warehouse.model.state import PPM
 from warehouse.model.time import format_instant
 from warehouse.store.places import places
-from warehouse.store.rows import instant, slot_ranges
+from warehouse.store.rows import IN_TIME, instant, slot_ranges
 from warehouse.views.question import Question
 from warehouse.views.tiles import IN_WINDOW, MODEL_BLOCK
 
@@ -44,13 +44,13 @@ left join hit on hit.incident_id = m.incident_id
 where m.seen or cast(:id as bigint) is not null
 """
 
-_LOSS = """
+_LOSS = f"""
 with asked as (select tstzrange(:start, :end) as during),
 tile as (
   select e.incident_id, e.id, e.state::text as state, int4multirange(e.slots) as slots, e.during * w.during as during,
     e.lost_ppm
   from ledger_entry e, asked w
-  where e.revs @> cast(:rev as bigint) and e.during && w.during and e.incident_id is not null
+  where e.revs @> cast(:rev as bigint) and e.{IN_TIME} and e.incident_id is not null
     and (cast(:id as bigint) is null or e.incident_id = :id))
 """
 _AREA = """

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, text
 
 from warehouse.model.state import PPM, GpuTimeClass, State, class_of
 from warehouse.model.time import Window, from_datetime, to_datetime
-from warehouse.store.rows import instant
+from warehouse.store.rows import IN_TIME, instant
 from warehouse.views.question import Question
 
 # Installed GPUs of one model over one span, as one block: a fleet has few of them.
@@ -29,7 +29,7 @@ with asked as (select tstzrange(:start, :end) as during), {MODEL_BLOCK},
 tile as (
   select int4multirange(e.slots) as slots, e.during * w.during as during, e.state::text as state, e.lost_ppm,
     e.cause, e.incident_id, e.evidence_id, e.allocation_id, e.basis
-  from ledger_entry e, asked w where e.revs @> cast(:rev as bigint) and e.during && w.during
+  from ledger_entry e, asked w where e.revs @> cast(:rev as bigint) and e.{IN_TIME}
   union all
   select b.slots, b.during * tstzrange(least(greatest(:horizon, :start), :end), :end), 'unknown', 0, null, null, null,
     null, 'none'

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import click
 
-from warehouse import pipeline
+from warehouse import booking
 from warehouse.cli import edge, tables
 from warehouse.store import progress
 from warehouse.views import check
@@ -21,7 +21,7 @@ def COMMAND(form: str, as_of: int | None) -> int:
     with edge.reading(as_of) as (connection, revision):
         proofs = check.check(connection, revision)
         if as_of is None and progress.pending_since(connection) is None:
-            proofs.append(_same_again(*pipeline.differences(connection, revision)))
+            proofs.append(_same_again(*booking.differences(connection, revision)))
         proofs.sort(key=lambda proof: proof.number)
         booked = check.booked_until(connection, revision)
     columns = ["law", "name", "result", "what was compared, or where it breaks"]
