@@ -140,7 +140,7 @@ create table period (
   constraint ex_period_once exclude using gist (site_k with &&, during with &&)
 );
 
--- Money as it was closed, and what changed later. Exact: GPU-ms, GPU-ms x lost_ppm, GPU-ms x rate; divided when shown.
+-- Money as it was closed, and what changed later. Exact: a row is worth gpu_ms x per_gpu_hour, divided when shown.
 create table posting (
   id bigint generated always as identity primary key,
   site_id int not null references place,
@@ -154,13 +154,13 @@ create table posting (
   state gpu_state not null, cause text references cause, incident_id bigint references incident,
   rate_id bigint references rate,        -- NULL: unpriced, which is a row of its own and never a default price
   per_gpu_hour numeric(18, 8),
-  gpu_ms numeric(24, 0) not null,
-  lost_ms_ppm numeric(30, 0) not null,
+  gpu_ms numeric(30, 6) not null,        -- six decimals hold a share exactly
+  lost_gpu_ms numeric(36, 12) not null,  -- twelve hold a partial loss of a share
   revs rev_span not null,
   check ((rate_id is null) = (per_gpu_hour is null)),
   check (kind = 'correction' or (reverses is null and charge = billing)),
   check (kind = 'usage' or charge < billing),
-  check (abs(lost_ms_ppm) <= abs(gpu_ms) * 1000000)
+  check (abs(lost_gpu_ms) <= abs(gpu_ms))
 );
 create index ix_posting_billing on posting (site_id, billing);
 create index ix_posting_charge on posting (site_id, charge);
