@@ -236,14 +236,27 @@ def _sort_allocations(
             found.superseded_allocations.append(stored[name])
             found.allocations.append(item)
         else:
-            findings.append(
-                Finding(
-                    f"{where}, column job",
-                    f"'{item.job}' is stored with other content; --revise records a correction",
-                )
-            )
+            findings.append(_other_holding(where, item, known, repeated=name in seen))
         seen[name] = item
     return findings
+
+
+def _other_holding(where: str, item: Allocation, known: Allocation, *, repeated: bool) -> Finding:
+    """Gives the fault of a row that says something else than what is known under its name: in which columns."""
+    pairs = (
+        ("tenant", item.tenant, known.tenant),
+        ("kind", item.kind, known.kind),
+        ("end", item.end_ms, known.end_ms),
+        ("name", item.name, known.name),
+        ("share", item.share_ppm, known.share_ppm),
+    )
+    columns = ", ".join(column for column, one, other in pairs if one != other)
+    if repeated:
+        return Finding(f"{where}, column job", f"'{item.job}' stands in an earlier row with another {columns}")
+    return Finding(
+        f"{where}, column job",
+        f"'{item.job}' is stored with other content in {columns}; --revise records a correction",
+    )
 
 
 def _same_holding(one: Allocation, other: Allocation) -> bool:

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.ledger.oracle import winner
+from tests.ledger.oracle import verdict
 from warehouse.ledger.laws import LawBroken, check_conservation, check_one_state, installed_gpu_ms
 from warehouse.ledger.sweep import cut, merge_slots, sweep
 from warehouse.model.entry import Claim, Entry
 from warehouse.model.fleet import TenureBlock
 from warehouse.model.slots import normalise
-from warehouse.model.state import PARTIAL, State
+from warehouse.model.state import PARTIAL, PPM, State
 from warehouse.model.time import Window
 
 SLOTS, END = 8, 24
@@ -43,6 +43,22 @@ def claim_lists(draw: st.DrawFn) -> list[Claim]:
 
 
 @st.composite
+def mixed_claims(draw: st.DrawFn) -> list[Claim]:
+    """Gives evidence as above, and allocations of a few jobs with shares, often overlapping and often too much."""
+    claims = draw(claim_lists())
+    for number in range(100, 100 + draw(st.integers(0, 8))):
+        start, end = draw(spans(END))
+        claims.append(
+            Claim(
+                normalise([draw(spans(SLOTS))]), start, end, State.PRODUCTIVE, str(number), "allocations",
+                attempt_id=draw(st.integers(0, 1)) * 1_000 + number, basis="presumed", job=draw(st.sampled_from("jkl")),
+                share_ppm=draw(st.sampled_from([None, 1, 250_000, 500_000, 500_001, 999_999])),
+            )
+        )  # fmt: skip
+    return claims
+
+
+@st.composite
 def tenures(draw: st.DrawFn) -> list[TenureBlock]:
     blocks = []
     for slot in range(SLOTS):
@@ -63,27 +79,49 @@ def at(entries: list[Entry], slot: int, at_ms: int) -> list[Entry]:
     return [e for e in entries if e.slot_from <= slot < e.slot_to and e.start_ms <= at_ms < e.end_ms]
 
 
-@given(claim_lists(), tenures())
+@given(mixed_claims(), tenures())
 @settings(max_examples=400, deadline=None)
-def test_every_instant_has_the_claim_that_the_rules_name(claims: list[Claim], blocks: list[TenureBlock]) -> None:
+def test_every_instant_has_the_claim_and_the_holders_that_the_rules_name(
+    claims: list[Claim], blocks: list[TenureBlock]
+) -> None:
     everything = [*claims, *floors(blocks)]
     entries = sweep(everything, WINDOW)
     for slot in range(SLOTS):
         for at_ms in range(END):
-            expected = winner(everything, slot, at_ms)
+            expected = verdict(everything, slot, at_ms)
             found = at(entries, slot, at_ms)
             if expected is None:
                 assert found == []
             else:
                 (entry,) = found
-                assert entry.payload.evidence_id == expected.evidence_id
-                assert entry.payload.state is expected.state
-                assert entry.payload.lost_ppm == expected.lost_ppm
+                p = entry.payload
+                assert (
+                    p.state.value, p.lost_ppm, p.evidence_id, p.basis, p.rule == "conflict", p.attempt_id, p.held_ppm,
+                    p.sharers,
+                ) == expected  # fmt: skip
     check_conservation(entries, blocks, WINDOW)
     check_one_state(entries)
 
 
-@given(claim_lists(), tenures(), st.randoms(use_true_random=False))
+@given(mixed_claims(), tenures())
+@settings(max_examples=150, deadline=None)
+def test_shares_never_exceed_the_whole_and_name_their_holders(claims: list[Claim], blocks: list[TenureBlock]) -> None:
+    of_id = {c.attempt_id: c for c in claims if c.attempt_id is not None}
+    for entry in sweep([*claims, *floors(blocks)], WINDOW):
+        p = entry.payload
+        named = p.sharers if p.sharers is not None else () if p.attempt_id is None else (p.attempt_id,)
+        held = sum(of_id[name].share_ppm or PPM for name in named)
+        assert len({of_id[name].job for name in named}) == len(named)
+        assert list(named) == sorted(named)
+        if p.attempt_id is None:
+            assert p.held_ppm is None and (not named or held > PPM)
+            assert p.rule != "conflict" or named
+        else:
+            assert held <= PPM and p.attempt_id in named and p.rule != "conflict"
+            assert p.held_ppm == (held if held < PPM else None)
+
+
+@given(mixed_claims(), tenures(), st.randoms(use_true_random=False))
 @settings(max_examples=150, deadline=None)
 def test_order_and_duplication_are_irrelevant(
     claims: list[Claim], blocks: list[TenureBlock], rng: random.Random
@@ -94,7 +132,7 @@ def test_order_and_duplication_are_irrelevant(
     assert sweep(shuffled, WINDOW) == sweep(everything, WINDOW)
 
 
-@given(claim_lists(), tenures(), st.integers(1, END - 1))
+@given(mixed_claims(), tenures(), st.integers(1, END - 1))
 @settings(max_examples=150, deadline=None)
 def test_a_day_derived_alone_is_the_day_of_the_whole(
     claims: list[Claim], blocks: list[TenureBlock], middle: int
@@ -105,7 +143,7 @@ def test_a_day_derived_alone_is_the_day_of_the_whole(
     assert whole == parts
 
 
-@given(claim_lists(), tenures())
+@given(mixed_claims(), tenures())
 @settings(max_examples=150, deadline=None)
 def test_no_two_entries_could_be_merged(claims: list[Claim], blocks: list[TenureBlock]) -> None:
     entries = sweep([*claims, *floors(blocks)], WINDOW)

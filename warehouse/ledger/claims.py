@@ -48,15 +48,19 @@ def evidence_claims(
 
 
 def allocation_claims(allocations: Iterable[Allocation], horizon_ms: int) -> Iterator[Claim]:
-    """Yields `productive`, only presumed, for allocated time: any measured word beats it."""
+    """Yields `productive`, only presumed, for allocated time: any measured word beats it.
+
+    The claim carries the job and its share, so that the sweep can tell who holds a GPU.
+    """
     for a in allocations:
         end_ms = _end(a.end_ms, horizon_ms)
         if a.start_ms < end_ms and a.slots:
             # The scope and the end make the key one of its kind: a job may hold overlapping rows.
             key = f"{a.job}/{a.attempt}/{a.scope}/{end_ms}"
             yield Claim(
-                a.slots, a.start_ms, end_ms, State.PRODUCTIVE, key, "allocations", attempt_id=a.id, basis="presumed"
-            )
+                a.slots, a.start_ms, end_ms, State.PRODUCTIVE, key, "allocations", attempt_id=a.id, basis="presumed",
+                job=a.job, share_ppm=a.share_ppm,
+            )  # fmt: skip
 
 
 def _end(end_ms: int | None, horizon_ms: int) -> int:

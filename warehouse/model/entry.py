@@ -19,10 +19,12 @@ def id_order(key: str) -> IdOrder:
 class Payload(NamedTuple):
     """What an entry says of its GPU time; two entries with equal payloads may be one rectangle.
 
-    `rule` names what made the winner win over its rank: `claim`, `window`, `lost_work`, or `silence` when no
-    source speaks. `basis` is `measured`, `inferred`, `presumed` (allocated, no progress signal) or `none`.
-    Where the GPU is shared, `sharers` are the stored allocations that hold it and `held_ppm` what they hold together;
-    both are None where one allocation holds it whole, or none does.
+    `rule` names what made the winner win over its rank: `claim`, `window`, `lost_work`, `silence` when no source
+    speaks, or `conflict` when nothing but jobs speak and they claim more than there is. `basis` is `measured`,
+    `inferred`, `presumed` (allocated, no progress signal) or `none`.
+    `attempt_id` is the stored allocation that holds the GPU, the first of several. Where jobs share it, or one holds
+    only a part, `sharers` are the allocations, one per job, and `held_ppm` what they hold together, None for the
+    whole. Sharers without an `attempt_id` contest the GPU: together they claim more than the whole.
     """
 
     state: State
@@ -59,6 +61,8 @@ class Claim:
     basis: str = "measured"
     floor: bool = False
     onset_ms: int | None = None
+    job: str | None = None
+    share_ppm: int | None = None
     order: tuple[int, bool, int, IdOrder, str, int, SlotRanges] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -77,21 +81,28 @@ class Claim:
             self, "order", (rank, presumed, self.onset_ms, id_order(self.key), self.source, self.end_ms, self.slots)
         )
 
-    def payload(self, rule: str, attempt_id: int | None) -> Payload:
-        """Gives what an entry says when this claim owns the instant."""
+    def payload(
+        self,
+        rule: str,
+        attempt_id: int | None,
+        held_ppm: int | None = None,
+        sharers: tuple[int, ...] | None = None,
+    ) -> Payload:
+        """Gives what an entry says when this claim owns the instant, and the given allocations hold the GPU."""
         if self.floor:
             return Payload(State.UNKNOWN, 0, None, None, None, None, "none", "silence")
         assert self.lost_ppm is not None
-        attempt = attempt_id if self.attempt_id is None else self.attempt_id
         return Payload(
             self.state,
             self.lost_ppm,
             self.cause,
             self.incident_id,
             self.evidence_id,
-            attempt,
+            attempt_id,
             self.basis,
             rule,
+            held_ppm,
+            sharers,
         )
 
 

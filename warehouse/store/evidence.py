@@ -157,14 +157,16 @@ def allocations_in(connection: Connection, window: Window) -> list[Allocation]:
 
 
 def contested(connection: Connection, rev: int) -> int:
-    """Gives how many allocations of a revision hold GPUs at a time at which another job holds them too."""
+    """Gives the GPU-milliseconds that allocations of a revision contest with other jobs: together above the whole.
+
+    Exact once the revision is booked: whatever names one of its allocations was booked with it.
+    """
     return int(
         connection.execute(
             text(
-                "select count(distinct a.id) from allocation a join allocation b on b.job <> a.job "
-                "and upper_inf(b.revs) and tstzrange(a.start_at, a.end_at) && tstzrange(b.start_at, b.end_at) "
-                "and a.slots::int4multirange && b.slots::int4multirange "
-                "where lower(a.revs) = cast(:rev as bigint) and a.start_at is distinct from a.end_at"
+                "select coalesce(sum(slot_count(int4multirange(slots))::numeric * span_ms(during)), 0) "
+                "from ledger_entry where lower(revs) = cast(:rev as bigint) and allocation_id is null "
+                "and sharers && array(select id from allocation where lower(revs) = cast(:rev as bigint))"
             ),
             {"rev": rev},
         ).scalar_one()

@@ -5,13 +5,18 @@ from __future__ import annotations
 from zoneinfo import ZoneInfo
 
 import click
+from sqlalchemy import Engine
 
 from warehouse import pipeline
-from warehouse.cli import edge
+from warehouse.cli import edge, tables
+from warehouse.cli.commands.conflicts import parties, where
 from warehouse.errors import BadInput, one_line, shown
 from warehouse.evidence.sources import Source, load_sources
 from warehouse.model.statement import Batch
-from warehouse.model.time import format_instant
+from warehouse.model.time import FIRST_MS, LAST_MS, Window, format_instant
+from warehouse.views.conflicts import conflicts
+
+_CONTESTED_SHOWN = 3
 
 
 @click.group("import")
@@ -34,7 +39,7 @@ def _command(source: Source) -> click.Command:
         reason = f"import {source.name} {' '.join(files)}"
         act = edge.act("import", reason)
         done = pipeline.take_in(engine, batch, act, book=book, revise=revise, keep_good=keep_good)
-        _say(batch, done, book)
+        _say(batch, done, book, _contested(engine, done))
 
     params: list[click.Parameter] = [
         click.Argument(["files"], nargs=-1, required=True, metavar="FILE..."),
@@ -60,7 +65,32 @@ def _read(source: Source, files: tuple[str, ...], zone: ZoneInfo, options: dict[
     )
 
 
-def _say(batch: Batch, done: pipeline.Done, book: bool) -> None:
+def _contested(engine: Engine, done: pipeline.Done) -> list[str]:
+    """Gives what is said of time that rows of this import contest with other jobs: how much, where, what to do."""
+    if not done.contested:
+        return []
+    with engine.connect() as connection:
+        found = conflicts(connection, done.rev, Window(FIRST_MS, LAST_MS), of_import=True)
+    found.sort(key=lambda c: -c.gpu_ms)
+    lines = [
+        f"{tables.minutes(done.contested)} GPU-minutes are contested: the jobs together claim more than the whole GPU, "
+        "so none of them holds it, and time that no other source speaks of is unknown"
+    ]
+    lines += [
+        f"  {where(c)}, {format_instant(c.start_ms)} to {format_instant(c.end_ms)}, "
+        f"{tables.minutes(c.gpu_ms)} GPU-minutes: {parties(c)}"
+        for c in found[:_CONTESTED_SHOWN]
+    ]
+    if len(found) > _CONTESTED_SHOWN:
+        lines.append(f"  and {len(found) - _CONTESTED_SHOWN} more stretches; all of them: gpu-minutes conflicts")
+    lines.append(
+        "  to settle it, import the rows again with --revise: with the share of each job (column share), or with an "
+        "earlier end where a job was over"
+    )
+    return lines
+
+
+def _say(batch: Batch, done: pipeline.Done, book: bool, contested: list[str]) -> None:
     intake = done.intake
     for note in batch.notes:
         click.echo(note)
@@ -75,11 +105,8 @@ def _say(batch: Batch, done: pipeline.Done, book: bool) -> None:
     click.echo(", ".join(words))
     for line in shown(done.refused, "left out too"):
         click.echo(f"gpu-minutes: left out: {one_line(line)}", err=True)
-    if done.contested:
-        click.echo(
-            f"{done.contested} allocations share GPUs with another job at the same time; the one that began first "
-            "keeps that time"
-        )
+    for line in contested:
+        click.echo(line)
     if not done.changed:
         click.echo(f"nothing changed; the ledger stays at revision {done.rev}")
     elif not book:
