@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from tests.ledger.oracle import winner
+from tests.ledger.oracle import verdict
 from tests.store.ledgers import (
     GPUS,
     NODES,
@@ -80,16 +80,17 @@ def test_stored_tiling_is_what_the_rules_say_at_every_instant(database_url: str,
         ]
         proofs = prove(connection)
     assert all(proof.holds for proof in proofs), proofs
+    keys = {claim.evidence_id: claim.key for claim in everything}
     everything = [_numbered(claim) for claim in everything]
     rng = random.Random(seed)
     for _ in range(400):
         slot = rng.choice([low + n for block in blocks for low, high in block.slots for n in range(high - low)])
         instant = rng.randrange(START, min(horizon, at(120)))
-        expected = winner(everything, slot, instant)
+        expected = verdict(everything, slot, instant)
         (found,) = [e for e in stored if e[0] <= slot < e[1] and e[2] <= instant < e[3]]
         assert expected is not None
-        assert found[4] == expected.state.value
-        assert found[5] == (None if expected.evidence_id is None else expected.key)
+        assert found[4] == expected.state
+        assert found[5] == (None if expected.evidence_id is None else keys[expected.evidence_id])
 
 
 def _numbered(claim: object) -> object:
