@@ -284,7 +284,10 @@ def test_two_jobs_on_one_gpu_are_told(fleet: Cli, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(
         head + "j,1,t,training,2026-01-02,2026-01-04,n1\nk,1,t,training,2026-01-03,2026-01-05,n1\n"
     )
-    assert "2 allocations share GPUs with another job" in fleet("import", "allocations", "a.csv").out
+    said = fleet("import", "allocations", "a.csv").out
+    # From the 3rd to the 4th on all of n1's eight GPUs: 8 x 24 x 60 GPU-minutes, whichever job began first.
+    assert "11,520 GPU-minutes are contested: jobs together claim more than the whole GPU" in said
+    assert "n1, 2026-01-03T00:00:00Z to 2026-01-04T00:00:00Z, 11,520 GPU-minutes: j (whole), k (whole)" in said
 
 
 def test_passwords_stay_out_of_messages() -> None:

@@ -73,8 +73,8 @@ def _contested(engine: Engine, done: pipeline.Done) -> list[str]:
         found = conflicts(connection, done.rev, Window(FIRST_MS, LAST_MS), of_import=True)
     found.sort(key=lambda c: -c.gpu_ms)
     lines = [
-        f"{tables.minutes(done.contested)} GPU-minutes are contested: the jobs together claim more than the whole GPU, "
-        "so none of them holds it, and time that no other source speaks of is unknown"
+        f"{tables.minutes(done.contested)} GPU-minutes are contested: jobs together claim more than the whole GPU; "
+        "none of them holds that time, and where no other source speaks it is unknown"
     ]
     lines += [
         f"  {where(c)}, {format_instant(c.start_ms)} to {format_instant(c.end_ms)}, "

@@ -31,7 +31,10 @@ def _kind(text: str) -> str:
 
 def _share(text: str) -> int | None:
     """Reads the part of each GPU that is held, in parts per million; None is the whole."""
-    ppm = cells.lost_ppm(text)
+    try:
+        ppm = cells.lost_ppm(text)
+    except ValueError as exc:
+        raise ValueError(f"{exc}; write a share such as 0.25, and leave the cell blank for whole GPUs") from None
     if not ppm:
         raise ValueError("0 is no share; leave the row out, or the cell blank for whole GPUs")
     return None if ppm == PPM else ppm
