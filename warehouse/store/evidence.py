@@ -43,7 +43,8 @@ def of_source(connection: Connection, source: str, window: Window, rev: int) -> 
     """Gives what a source said at a revision of a window: what overlaps it, zero length where it would begin."""
     rows = connection.execute(
         text(
-            "select * from evidence where revs @> cast(:rev as bigint) and source = :source and start_at < :end "
+            "select * from evidence where revs @> cast(:rev as bigint) and source = :source "
+            "and tstzrange(start_at, end_at, '[]') && tstzrange(:start, :end) and start_at < :end "
             "and (end_at is null or end_at > :start or start_at >= :start)"
         ),
         {"rev": rev, "source": source, "start": instant(window.start_ms), "end": instant(window.end_ms)},

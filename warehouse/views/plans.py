@@ -31,12 +31,15 @@ with occurrence as (
     as o (id, start_at, end_at))
 select o.id,
   (select coalesce(sum(slot_count(int4multirange(e.slots))::numeric * span_ms(e.during)), 0) from ledger_entry e
-    where e.evidence_id = o.id and e.revs @> cast(:rev as bigint)) as planned,
+    where e.evidence_id = o.id and e.revs @> cast(:rev as bigint)
+      and e.area && area_of(int4range(0, 2147483647), tstzrange(o.start_at, o.end_at))) as planned,
   (select coalesce(sum(slot_count(int4multirange(e.slots) * w.slots)::numeric
       * span_ms(e.during * tstzrange(o.end_at, null))), 0)
-    from evidence ev join ledger_entry e on e.evidence_id = ev.id and e.revs @> cast(:rev as bigint)
+    from evidence ev join incident_evidence ie on ie.evidence_id = ev.id and ie.revs @> cast(:rev as bigint)
+    join ledger_entry e on e.incident_id = ie.incident_id and e.evidence_id = ev.id and e.revs @> cast(:rev as bigint)
       and e.state <> 'maintenance' and e.cause = 'operations/unplanned_maintenance'
     where ev.revs @> cast(:rev as bigint) and o.end_at > o.start_at and ev.slots && w.slots
+      and tstzrange(ev.start_at, ev.end_at, '[]') && tstzrange(o.start_at, o.end_at, '[]')
       and (ev.source = w.source and ev.key = w.key || '@overrun'
         or ev.start_at >= greatest(o.start_at, w.declared_at) and ev.start_at < o.end_at)) as overrun
 from occurrence o join evidence w on w.id = o.id
