@@ -9,8 +9,11 @@ from sqlalchemy import Connection
 
 from warehouse.errors import Finding
 from warehouse.model.evidence import Allocation, Evidence
+from warehouse.model.plan import Plan
 from warehouse.model.slots import SlotRanges
 from warehouse.model.statement import Statement
+from warehouse.planning import sort_plans
+from warehouse.store import plans
 from warehouse.store.evidence import (
     AllocationName,
     allocation_heads,
@@ -21,6 +24,8 @@ from warehouse.store.evidence import (
 )
 from warehouse.store.scopes import Resolver
 
+Said = Evidence | Allocation | Plan
+
 
 @dataclass(frozen=True, slots=True)
 class Intake:
@@ -30,6 +35,8 @@ class Intake:
     superseded: tuple[Evidence, ...] = ()
     allocations: tuple[Allocation, ...] = ()
     superseded_allocations: tuple[Allocation, ...] = ()
+    plans: tuple[Plan, ...] = ()
+    superseded_plans: tuple[Plan, ...] = ()
     repeated: int = 0
 
     def with_grown(self, grown: Intake) -> Intake:
@@ -86,19 +93,24 @@ def place(connection: Connection, statements: Sequence[Statement]) -> tuple[list
     return placed, findings
 
 
-def _as_before(connection: Connection, said: Sequence[Evidence | Allocation]) -> dict[object, Evidence | Allocation]:
+def _as_before(connection: Connection, said: Sequence[Said]) -> dict[object, Said]:
     """Gives the stored words of the same names: what they meant they still mean, though the fleet has grown since."""
-    before: dict[object, Evidence | Allocation] = {}
+    before: dict[object, Said] = {}
     evidence = [(item.source, item.key) for item in said if isinstance(item, Evidence)]
     jobs = [item.job for item in said if isinstance(item, Allocation)]
     for name, word in heads(connection, evidence).items() if evidence else ():
         before[name] = word
     for holding, held in allocation_heads(connection, jobs).items() if jobs else ():
         before[holding] = held
+    declared = [item.key for item in said if isinstance(item, Plan)]
+    for key, plan in plans.heads(connection, declared).items() if declared else ():
+        before[key] = plan
     return before
 
 
-def _name(said: Evidence | Allocation) -> object:
+def _name(said: Said) -> object:
+    if isinstance(said, Plan):
+        return said.key
     return (said.source, said.key) if isinstance(said, Evidence) else allocation_name(said)
 
 
@@ -144,13 +156,17 @@ def sort_out(connection: Connection, statements: Sequence[Statement], *, revise:
     found = _Sorted()
     findings = _sort_evidence(connection, statements, found, revise)
     findings += _sort_allocations(connection, statements, found, revise)
+    declared, superseded_plans, repeated, contradicting = sort_plans(connection, statements, revise=revise)
+    findings += contradicting
     return (
         Intake(
             tuple(found.evidence),
             tuple(found.superseded),
             tuple(found.allocations),
             tuple(found.superseded_allocations),
-            found.repeated,
+            tuple(declared),
+            tuple(superseded_plans),
+            found.repeated + repeated,
         ),
         findings,
     )

@@ -21,7 +21,8 @@ from warehouse.model.fleet import NodeSpec
 from warehouse.model.rate import RateSpec
 from warehouse.model.statement import Batch
 from warehouse.model.time import Window, to_datetime
-from warehouse.store import evidence, fleet, progress, rates, revisions
+from warehouse.planning import unfold
+from warehouse.store import evidence, fleet, plans, progress, rates, revisions
 from warehouse.store.revisions import Revision
 
 Span = tuple[int, int | None]
@@ -57,6 +58,7 @@ class Done:
     closed: int = 0
     opened: int = 0
     horizon_ms: int | None = None
+    unfolded: int = 0
 
 
 def take_in(
@@ -102,17 +104,17 @@ def take_in(
         if observed is not None and not progress.advance(connection, *observed):
             # Another worker was here first; what it saw stands.
             return Done(rev - 1, False, horizon_ms=_horizon(before))
-        if not (intake.evidence or intake.allocations or nodes.added or nodes.retired or until_ms or pending):
+        said = intake.evidence or intake.allocations or intake.plans
+        if not (said or nodes.added or nodes.retired or until_ms or pending):
             return Done(
                 rev - 1, False, intake, nodes_repeated=nodes.repeated, horizon_ms=_horizon(before), refused=refused
             )
         touched = [*nodes.touched, *_store(connection, intake.with_grown(grown), rev)]
         # A new fleet is never deferred: installed time must be tiled at every revision.
         book = book or bool(nodes.touched)
-        if book:
-            touched += group_fresh(connection, rev)
-        else:
-            progress.defer(connection, touched, rev)
+        if not book:
+            planned = [plan.span for plan in (*intake.plans, *intake.superseded_plans)]
+            progress.defer(connection, [*touched, *planned], rev)
         words = [s.said for s in batch.statements] + list(batch.nodes)
         seen_ms = act.now_ms if observed is None else min(act.now_ms, observed[1])
         done = finish(
@@ -172,8 +174,6 @@ def book(engine: Engine, act: Act, window: Window | None = None, until_ms: int |
         revisions.lock_writer(connection)
         rev, before = next_revision(connection)
         touched: list[Span] = [(0, None)] if window is None else [(window.start_ms, window.end_ms)]
-        if progress.pending_since(connection) is not None:
-            touched += group_fresh(connection, rev)
         return finish(connection, act, rev, before, touched, revisions.digest([]), until_ms=until_ms)
 
 
@@ -188,7 +188,11 @@ def _horizon(before: Revision | None) -> int | None:
 
 
 def _store(connection: Connection, intake: Intake, rev: int) -> list[Span]:
-    """Writes evidence and allocations; gives the spans whose booking may change."""
+    """Writes evidence, allocations and plans; gives the spans whose booking may change.
+
+    A plan touches no time by itself: what its occurrences touch is known when they are unfolded.
+    """
+    plans.write(connection, intake.plans, intake.superseded_plans, rev)
     evidence.write_allocations(connection, intake.allocations, intake.superseded_allocations, rev)
     if intake.evidence:
         evidence.write(connection, intake.evidence, rev)
@@ -210,6 +214,8 @@ def finish(
 ) -> Done:
     """Books what was touched and writes the revision, unless a mere derivation changed nothing: the end of every act.
 
+    Booking unfolds the plans of maintenance up to the new horizon first, then groups what was said, then derives.
+
     Args:
         connection: the act's one transaction, under the writer's lock.
         act: who, when, why.
@@ -225,6 +231,8 @@ def finish(
     closed: dict[Entry, int] = {}
     opened: list[Entry] = []
     horizon = old
+    unfolded = 0
+    said: list[Span] = []
     if book:
         tenure = fleet.tenure_blocks(connection, rev)
         reach = revisions.wanted_horizon(connection, act.now_ms if seen_ms is None else seen_ms)
@@ -232,9 +240,13 @@ def finish(
         first = min((block.start_ms for block in tenure), default=None)
         if wanted and first is not None:
             horizon = max(wanted)
-            spans = [*touched, *progress.take_deferred(connection, rev), (first if old is None else old, horizon)]
+            planned, unfolded = unfold(connection, rev, old, horizon)
+            said = planned + group_fresh(connection, rev) + progress.take_deferred(connection, rev)
+            spans = [*touched, *said, (first if old is None else old, horizon)]
             closed, opened = rebook(connection, spans, tenure, horizon, rev)
-    nothing_new = not touched or act.kind == "derive"
+        else:
+            group_fresh(connection, rev)
+    nothing_new = not said and (not touched or act.kind == "derive")
     if act.kind in ("derive", "observe") and nothing_new and not closed and not opened and horizon == old:
         return Done(rev - 1, False, horizon_ms=old)
     revision = Revision(
@@ -251,4 +263,4 @@ def finish(
     revisions.add(connection, revision, closed, opened)
     if len(opened) + len(closed) >= _ANALYSE_ROWS:
         revisions.analyse(connection)
-    return Done(rev, True, closed=len(closed), opened=len(opened), horizon_ms=horizon)
+    return Done(rev, True, closed=len(closed), opened=len(opened), horizon_ms=horizon, unfolded=unfolded)

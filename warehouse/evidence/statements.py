@@ -9,6 +9,7 @@ from warehouse.errors import Finding
 from warehouse.evidence import cells
 from warehouse.evidence.csv_file import Row, read_rows
 from warehouse.model.evidence import Allocation, Evidence
+from warehouse.model.plan import Plan
 from warehouse.model.statement import Batch, Statement
 from warehouse.model.time import parse_instant
 
@@ -20,7 +21,7 @@ def read_statements(
     path: str,
     required: Sequence[str],
     optional: Sequence[str],
-    parse: Callable[[Row], Evidence | Allocation | None],
+    parse: Callable[[Row], Evidence | Allocation | Plan | None],
 ) -> Batch:
     """Reads a file whole: the good rows as statements, the others as the reasons why they are refused.
 

@@ -12,7 +12,7 @@ from warehouse.model.cause import UNATTRIBUTED, Cause, known
 from warehouse.model.entry import id_order
 from warehouse.model.evidence import Evidence
 from warehouse.model.incident import Incident
-from warehouse.model.slots import overlap
+from warehouse.model.slots import normalise, overlap
 from warehouse.model.state import UNPLANNED, UNPLANNED_IF_LINKED, State
 
 # Episodes of a detector closer than this are one incident that flapped; the hole between stays what it was.
@@ -114,11 +114,18 @@ def _reach(evidence: Evidence) -> float:
 
 
 def _overran(evidence: Evidence, windows: Sequence[Evidence]) -> bool:
-    """Tells whether it began inside a window that covers all of its slots, and outlasted that window."""
-    return any(
-        window.end_ms is not None
-        and window.start_ms <= evidence.start_ms < window.end_ms
-        and (evidence.end_ms is None or evidence.end_ms > window.end_ms)
-        and overlap(window.slots, evidence.slots) == evidence.slots
+    """Tells whether it began inside windows that together cover all of its slots, and outlasted one of them.
+
+    A window that was declared late owns nothing that was running by then, so that did not begin inside it either.
+    """
+    inside = [
+        window
         for window in windows
+        if window.end_ms is not None and window.onset_ms <= evidence.start_ms < window.end_ms
+    ]
+    slots = normalise(part for window in inside for part in window.slots)
+    return overlap(slots, evidence.slots) == evidence.slots and any(
+        evidence.end_ms is None or (window.end_ms is not None and evidence.end_ms > window.end_ms)
+        for window in inside
+        if overlap(window.slots, evidence.slots)
     )

@@ -44,6 +44,7 @@ def evidence_claims(
         yield Claim(
             e.slots, e.start_ms, end_ms, e.state, e.key, e.source, lost_ppm=e.lost_ppm, cause=cause,
             incident_id=incident_id, evidence_id=e.id, basis="inferred" if inferred else e.basis,
+            onset_ms=e.onset_ms,
         )  # fmt: skip
 
 

@@ -38,6 +38,11 @@ class Evidence:
         if self.end_ms is not None and self.end_ms < self.start_ms:
             raise ValueError(f"evidence {self.source}/{self.key} ends before it starts")
 
+    @property
+    def onset_ms(self) -> int:
+        """Gives when it begins to own what begins after it: a window that was declared late, not before that."""
+        return self.start_ms if self.declared_ms is None else max(self.start_ms, self.declared_ms)
+
     def same_statement(self, other: Evidence) -> bool:
         """Tells whether both say the same; ids and revisions are bookkeeping, not statement."""
         return self._statement() == other._statement()

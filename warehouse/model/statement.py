@@ -1,4 +1,4 @@
-"""What a file says before the fleet has placed it: evidence and allocations with their scope still in words."""
+"""What a file says before the fleet has placed it: evidence, allocations and plans with their scope still in words."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from warehouse.model.evidence import Allocation, Evidence
 from warehouse.model.fleet import NodeSpec
+from warehouse.model.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +14,7 @@ class Statement:
     """One row: `said` has no slots yet; `where` names file and line for whoever must mend it."""
 
     where: str
-    said: Evidence | Allocation
+    said: Evidence | Allocation | Plan
 
 
 @dataclass(frozen=True, slots=True)

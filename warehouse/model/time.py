@@ -85,6 +85,28 @@ def parse_instant(text: str, zone: ZoneInfo | None = None) -> int:
     return at_ms
 
 
+def parse_wall(text: str) -> datetime | None:
+    """Reads a wall-clock time without an offset, such as 2026-03-08T02:30; None for what has another form.
+
+    Raises:
+        ValueError: with a reason fit to print, for a time that no calendar has or finer than a millisecond.
+    """
+    if not _NAIVE.fullmatch(text):
+        return None
+    digits = text.replace(" ", "T").upper()
+    digits = digits if digits.count(":") == 2 else f"{digits}:00"
+    return to_datetime(_read_time(f"{digits}Z")).replace(tzinfo=None)
+
+
+def at_wall(wall: datetime, zone: ZoneInfo) -> int:
+    """Gives the millisecond at which a zone's clocks show a time.
+
+    As RFC 5545 has it: a time that the clocks skip is read by the offset before the gap, so 02:30 is half an hour
+    after 02:00; of a time that they show twice the first is meant.
+    """
+    return from_datetime(wall.replace(tzinfo=zone, fold=0))
+
+
 def _read_date(text: str, zone: ZoneInfo | None) -> int:
     try:
         day = date.fromisoformat(text)

@@ -39,6 +39,19 @@ def in_window(connection: Connection, window: Window) -> list[Evidence]:
     return [_evidence(row) for row in rows]
 
 
+def of_source(connection: Connection, source: str, window: Window, rev: int) -> list[Evidence]:
+    """Gives what a source said at a revision of a window: what overlaps it, zero length where it would begin."""
+    rows = connection.execute(
+        text(
+            "select * from evidence where revs @> cast(:rev as bigint) and source = :source "
+            "and tstzrange(start_at, end_at, '[]') && tstzrange(:start, :end) and start_at < :end "
+            "and (end_at is null or end_at > :start or start_at >= :start)"
+        ),
+        {"rev": rev, "source": source, "start": instant(window.start_ms), "end": instant(window.end_ms)},
+    )
+    return [_evidence(row) for row in rows]
+
+
 def near(connection: Connection, window: Window, slots: SlotRanges) -> list[Evidence]:
     """Gives the newest evidence that overlaps or touches the window on any of the slots."""
     rows = connection.execute(
@@ -112,6 +125,14 @@ def write(connection: Connection, items: Sequence[Evidence], rev: int) -> dict[t
     )  # fmt: skip
     stored = heads(connection, ((e.source, e.key) for e in items))
     return {name: item.id for name, item in stored.items() if item.id is not None}
+
+
+def close(connection: Connection, items: Sequence[Evidence], rev: int) -> None:
+    """Closes evidence that is no longer said, without a successor."""
+    connection.execute(
+        text("update evidence set revs = int8range(lower(revs), :rev) where upper_inf(revs) and id = any(:ids)"),
+        {"rev": rev, "ids": [e.id for e in items]},
+    )
 
 
 def _evidence(row: Row[Any]) -> Evidence:

@@ -162,14 +162,18 @@ def digest(parts: Iterable[object]) -> bytes:
 def wanted_horizon(connection: Connection, now_ms: int) -> int | None:
     """Gives how far the stored facts reach: their latest past instant, or now while any of them is still open.
 
-    Future instants (a window declared ahead) book nothing before their time has come.
+    Future instants (a window declared ahead) book nothing before their time has come. Occurrences of a rule are no
+    facts: each would reach to the next, and an endless rule would book for ever. A single window is one as declared.
     """
     row = connection.execute(
         text(
             """
             with facts (at, open) as (
-              select start_at, end_at is null from evidence where upper_inf(revs)
-              union all select end_at, false from evidence where upper_inf(revs)
+              select start_at, end_at is null from evidence where upper_inf(revs) and source <> 'maintenance'
+              union all select end_at, false from evidence where upper_inf(revs) and source <> 'maintenance'
+              union all select start_at, false from maintenance_window where upper_inf(revs) and rrule is null
+              union all select end_at, false from maintenance_window where upper_inf(revs) and rrule is null
+              union all select actual_end_at, false from maintenance_window where upper_inf(revs)
               union all select start_at, end_at is null from allocation where upper_inf(revs)
               union all select end_at, false from allocation where upper_inf(revs)
               union all select upper(during), false from tenure where upper_inf(revs) and not upper_inf(during))

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from warehouse.views.goodput import GROUPINGS, goodput
 from warehouse.views.incidents import incident, incidents
+from warehouse.views.late import declared_late_gpu_ms
 from warehouse.views.ledger import BrokenLaw, EmptyLedger, Ledger
 from warehouse.views.lists import fleet, rates, simulated
 from warehouse.views.losses import Bucket, CauseLoss, Part, bridge, calendar, cause_losses
+from warehouse.views.plans import maintenance
 from warehouse.views.question import Question, ask
 from warehouse.views.tiles import CHARGED
 
@@ -28,10 +30,12 @@ __all__ = [
     "bridge",
     "calendar",
     "cause_losses",
+    "declared_late_gpu_ms",
     "fleet",
     "goodput",
     "incident",
     "incidents",
+    "maintenance",
     "rates",
     "simulated",
 ]

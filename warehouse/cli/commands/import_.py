@@ -96,8 +96,8 @@ def _say(batch: Batch, done: pipeline.Done, book: bool, contested: list[str]) ->
         click.echo(note)
     if done.nodes_added:
         click.echo(f"{done.nodes_added} nodes added, {sum(n.gpus for n in batch.nodes)} GPUs")
-    kept = len(intake.evidence) + len(intake.allocations)
-    revised = len(intake.superseded) + len(intake.superseded_allocations)
+    kept = len(intake.evidence) + len(intake.allocations) + len(intake.plans)
+    revised = len(intake.superseded) + len(intake.superseded_allocations) + len(intake.superseded_plans)
     words = [f"{batch.rows} rows read", f"{kept} kept"]
     words += [f"{revised} of them revise what was known"] if revised else []
     words += [f"{intake.repeated} repeated"] if intake.repeated else []
@@ -107,6 +107,11 @@ def _say(batch: Batch, done: pipeline.Done, book: bool, contested: list[str]) ->
         click.echo(f"gpu-minutes: left out: {one_line(line)}", err=True)
     for line in contested:
         click.echo(line)
+    if intake.plans and book:
+        click.echo(
+            f"{done.unfolded} occurrences written or withdrawn so far; later ones follow as the booking reaches them; "
+            "see them with: gpu-minutes maintenance list"
+        )
     if not done.changed:
         click.echo(f"nothing changed; the ledger stays at revision {done.rev}")
     elif not book:

@@ -12,6 +12,7 @@ from warehouse.evidence.csv_file import Row
 from warehouse.evidence.sources import Source
 from warehouse.evidence.statements import holder, read_span, read_statements
 from warehouse.model.evidence import Evidence
+from warehouse.model.plan import SOURCE as SOURCE_OF_PLANS
 from warehouse.model.statement import Batch
 
 REQUIRED = ("id", "source", "start", "end", "scope", "state")
@@ -32,8 +33,14 @@ def known_cause(text: str) -> str:
     return text
 
 
+def _source(text: str) -> str:
+    if text == SOURCE_OF_PLANS:
+        raise ValueError(f"'{text}' is the name of declared windows; import them with: gpu-minutes import maintenance")
+    return cells.short_text(text)
+
+
 def _evidence(row: Row, zone: ZoneInfo) -> Evidence | None:
-    key, source = (row.read(column, cells.short_text) for column in ("id", "source"))
+    key, source = row.read("id", cells.short_text), row.read("source", _source)
     start, end = read_span(row, zone)
     scope = row.read("scope", cells.short_text)
     state = row.read("state", cells.state)

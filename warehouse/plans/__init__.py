@@ -1,0 +1,1 @@
+"""Rules of recurring maintenance, unfolded on the wall clock of their zone."""
