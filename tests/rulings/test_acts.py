@@ -167,6 +167,15 @@ def test_what_was_split_off_stays_apart_though_late_evidence_touches_both(ledger
     proven(ledger)
 
 
+def test_evidence_that_was_gone_for_a_while_comes_back_to_what_it_was_merged_with(ledger: Engine) -> None:
+    ruling.merge(ledger, 2, 1, why())
+    take_in(ledger, said("3", State.IDLE, 30, 32, "a2"), revise=True)
+    assert figures(ledger) == {"INC-1": BEFORE["INC-1"], "INC-3": BEFORE["INC-3"]}
+    take_in(ledger, said("3", State.DOWN, 40, 43, "a2", cause="fabric/nic"), revise=True)
+    assert figures(ledger) == {"INC-1": ("host/dram", 6 * HOUR, "60.00"), "INC-3": BEFORE["INC-3"]}
+    proven(ledger)
+
+
 def test_a_merge_across_days_of_open_evidence_moves_no_horizon(ledger: Engine) -> None:
     opened = take_in(ledger, said("6", State.DOWN, 60, None, "b2", cause=PSU))
     assert opened.horizon_ms == NOW
