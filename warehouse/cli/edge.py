@@ -61,6 +61,18 @@ def time_option(text: str | None, flag: str, zone: ZoneInfo) -> int | None:
         raise BadInput(f"{flag}: {exc}") from exc
 
 
+def incident_id(text: str) -> int:
+    """Reads an incident's number, with or without INC- before it.
+
+    Raises:
+        BadInput: for anything else.
+    """
+    digits = text.upper().removeprefix("INC-")
+    if not (digits.isascii() and digits.isdecimal()) or len(digits) > 18:
+        raise BadInput(f"'{text[:40]}' is no incident number such as 12 or INC-12")
+    return int(digits)
+
+
 @contextmanager
 def reading(as_of: int | None) -> Iterator[tuple[Connection, Revision]]:
     """Gives a read-only snapshot of the ledger and the revision to read.

@@ -1,17 +1,19 @@
 """Which evidence belongs to one incident, and which cause it is charged to.
 
-First cut of the attribution rules: same charged cause, overlapping slots, touching in time. Totals never depend on
-how evidence is grouped, since the entries are the tiling's.
+First cut of the attribution rules: same charged cause, overlapping slots, touching in time. What people ruled stands
+above them. Totals never depend on how evidence is grouped, since the entries are the tiling's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from warehouse.incidents import ruled
 from warehouse.model.cause import UNATTRIBUTED, Cause, known
 from warehouse.model.entry import id_order
 from warehouse.model.evidence import Evidence
-from warehouse.model.incident import Incident
+from warehouse.model.incident import BY_RULES, Incident
+from warehouse.model.ruling import Name, Ruling, name_of
 from warehouse.model.slots import normalise, overlap
 from warehouse.model.state import UNPLANNED, UNPLANNED_IF_LINKED, State
 
@@ -50,7 +52,10 @@ def opens_incident(evidence: Evidence, causes: Mapping[str, Cause]) -> bool:
 
 
 def group(
-    evidence: Iterable[Evidence], causes: Mapping[str, Cause], windows: Sequence[Evidence] = ()
+    evidence: Iterable[Evidence],
+    causes: Mapping[str, Cause],
+    windows: Sequence[Evidence] = (),
+    rulings: Iterable[Ruling] = (),
 ) -> list[Incident]:
     """Groups evidence into incidents, in order of onset.
 
@@ -61,27 +66,73 @@ def group(
         evidence: what may open incidents; the rest is passed over.
         causes: the catalogue.
         windows: maintenance evidence, for overruns.
+        rulings: what people decided, as far as it stands; it may name evidence that is not there.
     """
     members = sorted({e for e in evidence if opens_incident(e, causes)}, key=_order)
+    codes = [charged_cause(m, causes, _overran(m, windows)) or str(m.cause) for m in members]
+    said = ruled.in_order(rulings)
+    apart = ruled.labels(said)
     forest = _Forest(len(members))
-    codes: list[str] = []
-    # Per cause and slot: until when the evidence there reaches, and one of its pieces. Of two pieces that both reach
-    # here the later one has joined the earlier, so one is enough to find them all.
-    reach: dict[tuple[str, int], tuple[float, int]] = {}
+    _join_by_rules(forest, members, codes, apart)
+    at: dict[Name, list[int]] = {}
     for number, member in enumerate(members):
-        code = charged_cause(member, causes, _overran(member, windows)) or str(member.cause)
-        codes.append(code)
+        at.setdefault(name_of(member), []).append(number)
+    for bond in ruled.bonds(said, apart):
+        bound = [number for name in bond for number in at.get(name, ())]
+        for number in bound[1:]:
+            forest.join(bound[0], number)
+    groups: dict[int, list[int]] = {}
+    for number in range(len(members)):
+        groups.setdefault(forest.root(number), []).append(number)
+    return [
+        _incident(
+            [members[n] for n in joined],
+            [codes[n] for n in joined],
+            causes,
+            ruled.decisive((name_of(members[n]) for n in joined), said, apart),
+        )
+        for _, joined in sorted(groups.items())
+    ]
+
+
+def _join_by_rules(
+    forest: _Forest, members: Sequence[Evidence], codes: Sequence[str], apart: Mapping[Name, int]
+) -> None:
+    """Joins what has the same cause, is kept apart by no split, shares a slot and touches in time."""
+    # Per cause, split and slot: until when the evidence there reaches, and one of its pieces. Of two pieces that both
+    # reach here the later one has joined the earlier, so one is enough to find them all.
+    reach: dict[tuple[str, int, int], tuple[float, int]] = {}
+    for number, member in enumerate(members):
+        split = apart.get(name_of(member), 0)
         until = _reach(member)
         for slot in (s for low, high in member.slots for s in range(low, high)):
-            before = reach.get((code, slot))
+            place = (codes[number], split, slot)
+            before = reach.get(place)
             if before is not None and before[0] >= member.start_ms:
                 forest.join(before[1], number)
             if before is None or until >= before[0]:
-                reach[code, slot] = (until, number)
-    groups: dict[int, list[Evidence]] = {}
-    for number, member in enumerate(members):
-        groups.setdefault(forest.root(number), []).append(member)
-    return [Incident(codes[first], tuple(joined)) for first, joined in sorted(groups.items())]
+                reach[place] = (until, number)
+
+
+def _incident(
+    members: Sequence[Evidence], codes: Sequence[str], causes: Mapping[str, Cause], ruling: Ruling | None
+) -> Incident:
+    """Makes one incident of its evidence in order, the causes that the rules find for it, and what was ruled."""
+    # Only people put evidence of several causes together; then the cause nearest to the root is the rules' word.
+    by_rules = min(codes, key=lambda code: known(causes, code).rank)
+    ruled_cause = None if ruling is None else ruling.cause
+    cause = ruled_cause or by_rules
+    stated = {m.cause for m in members if m.cause is not None}
+    others = tuple(sorted((stated | set(codes)) - {cause, UNATTRIBUTED}))
+    if ruling is not None and ruled_cause is not None:
+        return Incident(cause, tuple(members), others, ruling.author, ruling.reason)
+    if cause in stated:
+        reason = "stated by its evidence"
+    elif cause == UNATTRIBUTED:
+        reason = "no evidence names a cause"
+    else:
+        reason = "began in a maintenance window and outlasted it"
+    return Incident(cause, tuple(members), others, BY_RULES, reason)
 
 
 class _Forest:

@@ -6,13 +6,22 @@ from dataclasses import dataclass
 
 from warehouse.model.evidence import Evidence
 
+BY_RULES = "rules"
+
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """A group of evidence in order of onset; `end_ms` None means that some of it is still open."""
+    """A group of evidence in order of onset; `end_ms` None means that some of it is still open.
+
+    `contributing` are the other causes that its evidence speaks for; they are charged with nothing. `set_by` is the
+    person who ruled on the charged cause, or the rules.
+    """
 
     cause: str
     members: tuple[Evidence, ...]
+    contributing: tuple[str, ...] = ()
+    set_by: str = BY_RULES
+    reason: str = "stated by its evidence"
 
     @property
     def start_ms(self) -> int:

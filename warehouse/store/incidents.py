@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from sqlalchemy import Connection, text
 
-from warehouse.model.cause import Cause, known
-from warehouse.model.incident import Incident
+from warehouse.model.cause import Cause
+from warehouse.model.cause import known as cause_known
+from warehouse.model.incident import BY_RULES, Incident
+from warehouse.model.ruling import Name, name_of
 from warehouse.store.rows import copy_in, revisions_from
 
 
@@ -36,6 +38,56 @@ def incident_of(connection: Connection, evidence_ids: Iterable[int]) -> dict[int
     return {row.evidence_id: (row.incident_id, row.cause) for row in rows}
 
 
+# The number of an incident that a ruling named, and the evidence with which it stays.
+Kept = tuple[int, Collection[Name]]
+
+
+def known(connection: Connection, incident_id: int) -> bool:
+    """Tells whether an incident ever had this number."""
+    return bool(
+        connection.execute(
+            text("select exists (select 1 from incident where id = :id)"), {"id": incident_id}
+        ).scalar_one()
+    )
+
+
+def went_into(connection: Connection, incident_id: int) -> int:
+    """Gives the incident that a number leads to by now: itself, or the last of those that it was merged into."""
+    return int(
+        connection.execute(
+            text(
+                "with recursive way (id) as (select cast(:id as bigint) union "
+                "select i.merged_into from way join incident i on i.id = way.id where i.merged_into is not null) "
+                "select way.id from way join incident i on i.id = way.id where i.merged_into is null"
+            ),
+            {"id": incident_id},
+        ).scalar_one()
+    )
+
+
+def evidence_of(connection: Connection, incident_id: int) -> list[Name]:
+    """Gives the names of the evidence that an incident holds, in order of onset."""
+    rows = connection.execute(
+        text(
+            "select e.source, e.key from incident_evidence ie join evidence e on e.id = ie.evidence_id "
+            "where ie.incident_id = :id and upper_inf(ie.revs) order by e.start_at, e.source, e.key"
+        ),
+        {"id": incident_id},
+    )
+    return [(row.source, row.key) for row in rows]
+
+
+def charge_of(connection: Connection, incident_id: int) -> tuple[str, str]:
+    """Gives the charged cause of an incident that has evidence, and who set it."""
+    row = connection.execute(
+        text(
+            "select cause, set_by from incident_cause where incident_id = :id and role = 'charged' and upper_inf(revs)"
+        ),
+        {"id": incident_id},
+    ).one()
+    return row.cause, row.set_by
+
+
 def regroup(
     connection: Connection,
     groups: Sequence[Incident],
@@ -43,6 +95,7 @@ def regroup(
     predecessor: Mapping[int, int],
     causes: Mapping[str, Cause],
     rev: int,
+    kept: Kept | None = None,
 ) -> set[int]:
     """Writes the membership that these groups say, keeping numbers where evidence stayed together.
 
@@ -55,8 +108,9 @@ def regroup(
         predecessor: new evidence id -> id of the revision that it supersedes.
         causes: the catalogue, for symptoms kept as contributing causes.
         rev: the revision being written.
+        kept: the number that a person named, and the evidence that keeps it.
     """
-    numbered = _number(connection, groups, before, predecessor)
+    numbered = _number(connection, groups, before, predecessor, kept)
     wanted = {m.id: number for number, g in numbered.items() for m in g.members if m.id is not None}
     recharged = _charge(connection, numbered, causes, rev)
     _close_members(connection, [i for i, number in before.items() if wanted.get(i) != number], rev)
@@ -71,14 +125,25 @@ def regroup(
 
 
 def _number(
-    connection: Connection, groups: Sequence[Incident], before: Mapping[int, int], predecessor: Mapping[int, int]
+    connection: Connection,
+    groups: Sequence[Incident],
+    before: Mapping[int, int],
+    predecessor: Mapping[int, int],
+    kept: Kept | None,
 ) -> dict[int, Incident]:
-    """Gives each group its number: the smallest that its evidence had and no earlier group took, else a new one."""
-    taken: set[int] = set()
+    """Gives each group its number: the smallest that its evidence had and no earlier group took, else a new one.
+
+    The number that a person named stays with the evidence that keeps it, though an older one is at hand.
+    """
+    named, names = kept or (None, ())
+    heir = next((at for at, group in enumerate(groups) if any(name_of(m) in names for m in group.members)), None)
+    taken: set[int] = set() if heir is None or named is None else {named}
     chosen: list[int | None] = []
-    for group in groups:
+    for at, group in enumerate(groups):
         ids = [i for m in group.members for i in (m.id, predecessor.get(m.id or 0)) if i is not None]
         number = min((before[i] for i in ids if i in before and before[i] not in taken), default=None)
+        if at == heir:
+            number = named
         if number is not None:
             taken.add(number)
         chosen.append(number)
@@ -97,7 +162,8 @@ def _new(connection: Connection, count: int) -> list[int]:
     return numbers
 
 
-Charge = tuple[int, str, str]
+# Incident, cause, role, who set it, why.
+Charge = tuple[int, str, str, str, str]
 
 
 def _charge(
@@ -106,14 +172,13 @@ def _charge(
     """Writes charged and contributing causes; gives the incidents whose charged cause is not what it was."""
     wanted: set[Charge] = set()
     for number, group in numbered.items():
-        wanted.add((number, group.cause, "charged"))
-        wanted |= {(number, m.cause, "contributing") for m in group.members if m.cause not in (None, group.cause)}
+        wanted.add((number, group.cause, "charged", group.set_by, group.reason))
+        for cause in group.contributing:
+            wanted.add((number, cause, "contributing", BY_RULES, _not_charged(cause_known(causes, cause))))
     stored: set[Charge] = {
-        (row.incident_id, row.cause, row.role)
+        (row.incident_id, row.cause, row.role, row.set_by, row.reason)
         for row in connection.execute(
-            text(
-                "select incident_id, cause, role from incident_cause where incident_id = any(:ids) and upper_inf(revs)"
-            ),
+            text("select * from incident_cause where incident_id = any(:ids) and upper_inf(revs)"),
             {"ids": sorted(numbered)},
         )
     }
@@ -133,14 +198,15 @@ def _charge(
         ("incident_id", "cause", "is_symptom", "role", "set_by", "reason", "revs"),
         ("int8", "text", "bool", "text", "text", "text", "int8range"),
         (
-            (number, cause, known(causes, cause).is_symptom, role, "rules", _REASON[role], revisions_from(rev))
-            for number, cause, role in sorted(wanted - stored)
+            (number, cause, cause_known(causes, cause).is_symptom, role, set_by, reason, revisions_from(rev))
+            for number, cause, role, set_by, reason in sorted(wanted - stored)
         ),
     )
-    return {number for number, _, role in gone if role == "charged"}
+    return {number for number, cause, role, *_ in gone if role == "charged" and cause != numbered[number].cause}
 
 
-_REASON = {"charged": "stated by its evidence", "contributing": "a symptom is never charged"}
+def _not_charged(cause: Cause) -> str:
+    return "a symptom is never charged" if cause.is_symptom else "another cause is charged"
 
 
 def _close_members(connection: Connection, evidence_ids: Sequence[int], rev: int) -> None:

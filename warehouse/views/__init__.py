@@ -6,6 +6,7 @@ The functions take an open read-only connection and a revision, and give plain d
 
 from __future__ import annotations
 
+from warehouse.views.audit import audit, chain_at
 from warehouse.views.goodput import GROUPINGS, goodput
 from warehouse.views.incidents import incident, incidents
 from warehouse.views.late import declared_late_gpu_ms
@@ -27,9 +28,11 @@ __all__ = [
     "Part",
     "Question",
     "ask",
+    "audit",
     "bridge",
     "calendar",
     "cause_losses",
+    "chain_at",
     "declared_late_gpu_ms",
     "fleet",
     "goodput",

@@ -19,6 +19,7 @@ from warehouse.model.state import PPM
 from warehouse.model.time import format_instant
 from warehouse.store.places import places
 from warehouse.store.rows import IN_TIME, instant, slot_ranges
+from warehouse.views import rulings
 from warehouse.views.question import Question
 from warehouse.views.tiles import IN_WINDOW, MODEL_BLOCK
 
@@ -106,6 +107,7 @@ def incident(connection: Connection, question: Question, incident_id: int) -> di
             "source": cause.source,
         },
         "contributing": _contributing(connection, question, incident_id),
+        **rulings.of_incident(connection, question.rev, incident_id),
         "phases": _phases(connection, question, incident_id),
         "prices": _prices(connection, question, incident_id),
         "jobs": _jobs(connection, question, incident_id),

@@ -1,4 +1,4 @@
-"""gpu-minutes incident: one incident, its evidence and its money."""
+"""gpu-minutes incident: one incident, its evidence and its money, and what people rule on it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import click
 
 from warehouse import views
-from warehouse.cli import edge
+from warehouse.cli import edge, rulings
 from warehouse.errors import BadInput
 from warehouse.report import markdown
 
 
 @click.group("incident")
 def COMMAND() -> None:
-    """One incident: what happened, how it is known, what it cost."""
+    """One incident: what happened, how it is known, what it cost, and what people rule on it."""
 
 
 @COMMAND.command()
@@ -35,7 +35,7 @@ def read(number: str, card: str | None, as_of: int | None) -> dict[str, Any]:
     Raises:
         BadInput: for an unknown or merged one, saying where it went.
     """
-    incident_id = parse_id(number)
+    incident_id = edge.incident_id(number)
     with edge.reading(as_of) as (connection, revision):
         question = views.ask(connection, revision, None, None, card)
         answer = views.incident(connection, question, incident_id)
@@ -46,9 +46,5 @@ def read(number: str, card: str | None, as_of: int | None) -> dict[str, Any]:
     return answer
 
 
-def parse_id(text: str) -> int:
-    """Reads an incident's number, with or without INC- before it."""
-    digits = text.upper().removeprefix("INC-")
-    if not (digits.isascii() and digits.isdecimal()) or len(digits) > 18:
-        raise BadInput(f"'{text[:40]}' is no incident number such as 12 or INC-12")
-    return int(digits)
+for _ruling in rulings.COMMANDS:
+    COMMAND.add_command(_ruling)
