@@ -229,11 +229,11 @@ def finish(
         tenure = fleet.tenure_blocks(connection, rev)
         reach = revisions.wanted_horizon(connection, act.now_ms if seen_ms is None else seen_ms)
         wanted = [h for h in (old, until_ms, reach) if h is not None]
-        first = min((block.start_ms for block in tenure), default=None)
+        first = fleet.since_ms(connection, rev)
         if wanted and first is not None:
             horizon = max(wanted)
             spans = [*touched, *progress.take_deferred(connection, rev), (first if old is None else old, horizon)]
-            closed, opened = rebook(connection, spans, tenure, horizon, rev)
+            closed, opened = rebook(connection, spans, tenure, first, horizon, rev)
     nothing_new = not touched or act.kind == "derive"
     if act.kind in ("derive", "observe") and nothing_new and not closed and not opened and horizon == old:
         return Done(rev - 1, False, horizon_ms=old)

@@ -12,11 +12,13 @@ from warehouse.views.ledger import BrokenLaw, EmptyLedger, Ledger
 from warehouse.views.lists import fleet, rates, simulated
 from warehouse.views.losses import Bucket, CauseLoss, Part, bridge, calendar, cause_losses
 from warehouse.views.question import Question, ask
+from warehouse.views.stays import STAY_COLUMNS, empty_slots, stays
 from warehouse.views.tiles import CHARGED
 
 __all__ = [
     "CHARGED",
     "GROUPINGS",
+    "STAY_COLUMNS",
     "BrokenLaw",
     "Bucket",
     "CauseLoss",
@@ -28,10 +30,12 @@ __all__ = [
     "bridge",
     "calendar",
     "cause_losses",
+    "empty_slots",
     "fleet",
     "goodput",
     "incident",
     "incidents",
     "rates",
     "simulated",
+    "stays",
 ]
