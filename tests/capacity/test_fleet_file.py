@@ -43,7 +43,7 @@ def test_contract_and_currency_are_kept_and_shown_and_can_be_loaded_again(cli: C
     assert cli("fleet", "load", "again.csv").out == "2 nodes, all of them already in the ledger; nothing changed\n"
     table = cli("fleet", "show").out
     assert "contract" in table
-    assert "1 slot stands empty now" in table
+    assert "empty now, and part of no figure: 1 slot;" in table
 
 
 FAULTS = [

@@ -51,8 +51,7 @@ def show(form: str, as_of: int | None) -> None:
     text = tables.table(shown, [["" if node[c] is None else node[c] for c in shown] for node in nodes], right=[4])
     footer = f"\n{len(nodes)} rows, {gpus} GPUs; revision {revision.rev}"
     if empty:
-        stand = "slot stands" if empty == 1 else "slots stand"
-        footer += f"\n{empty} {stand} empty now and count for nothing; see gpu-minutes fleet history"
+        footer += f"\nempty now, and part of no figure: {_count(empty, 'slot')}; see gpu-minutes fleet history"
     edge.show(form, {"revision": revision.rev, "nodes": nodes}, columns, rows, text + footer)
 
 
