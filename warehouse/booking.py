@@ -25,9 +25,22 @@ MOST_DAYS = 31
 
 
 def rebook(
-    connection: Connection, spans: Iterable[Span], tenure: Sequence[TenureBlock], horizon_ms: int, rev: int
+    connection: Connection,
+    spans: Iterable[Span],
+    tenure: Sequence[TenureBlock],
+    first_ms: int,
+    horizon_ms: int,
+    rev: int,
 ) -> tuple[dict[Entry, int], list[Entry]]:
     """Derives the days that the spans touch and writes what differs from what stands.
+
+    Args:
+        connection: the act's transaction.
+        spans: the time whose booking may change.
+        tenure: all of it, at this revision.
+        first_ms: the first commissioning, before which nothing is booked; a slot may stand empty since then.
+        horizon_ms: nothing is booked beyond it.
+        rev: the revision being written.
 
     Returns:
         The entries that it closed, with their row ids, and those that it opened.
@@ -37,8 +50,7 @@ def rebook(
     """
     closed: dict[Entry, int] = {}
     opened: list[Entry] = []
-    first = min(block.start_ms for block in tenure)
-    for window in days(spans, first, horizon_ms):
+    for window in days(spans, first_ms, horizon_ms):
         derived = derive(connection, window, tenure, horizon_ms)
         standing = entries.head(connection, window)
         gone = {e: i for e, i in standing.items() if e not in derived}

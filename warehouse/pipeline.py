@@ -237,13 +237,13 @@ def finish(
         tenure = fleet.tenure_blocks(connection, rev)
         reach = revisions.wanted_horizon(connection, act.now_ms if seen_ms is None else seen_ms)
         wanted = [h for h in (old, until_ms, reach) if h is not None]
-        first = min((block.start_ms for block in tenure), default=None)
+        first = fleet.since_ms(connection, rev)
         if wanted and first is not None:
             horizon = max(wanted)
             planned, unfolded = unfold(connection, rev, old, horizon)
             said = planned + group_fresh(connection, rev) + progress.take_deferred(connection, rev)
             spans = [*touched, *said, (first if old is None else old, horizon)]
-            closed, opened = rebook(connection, spans, tenure, horizon, rev)
+            closed, opened = rebook(connection, spans, tenure, first, horizon, rev)
         else:
             group_fresh(connection, rev)
     nothing_new = not said and (not touched or act.kind == "derive")

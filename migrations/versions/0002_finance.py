@@ -54,7 +54,13 @@ alter table place add column revs rev_span, add column currency char(3) check (c
 alter table gpu add column revs rev_span;
 create index ix_gpu_serial on gpu (serial) where serial is not null;
 
-alter table tenure add column contract text check (contract <> '');
+alter table tenure add column contract text check (contract <> ''), add column commissioned instant,
+  add column said_model text check (said_model <> ''), add column why text check (why <> ''),
+  alter column gpu_id drop not null,   -- NULL: the slot is there and no GPU sits in it
+  add constraint ck_tenure_empty_slot_of_a_node
+    check (gpu_id is not null or (commissioned is not null and said_model is not null));
+comment on column tenure.commissioned is 'when the node was, whose slot this is; NULL: with this very tenure';
+comment on column tenure.said_model is 'the model that the fleet file names; NULL: that of the GPU';
 alter table tenure drop constraint ex_tenure_one_gpu_per_slot, drop constraint ex_tenure_one_slot_per_gpu,
   drop column gpu_k;
 alter table tenure
@@ -217,7 +223,8 @@ alter table ledger_entry
   add constraint ex_ledger_entry_one_state exclude using gist (during with &&, slots with &&, revs with &&);
 create view ledger_head as select * from ledger_entry where upper_inf(revs);
 alter table tenure drop constraint ex_tenure_one_gpu_per_slot, drop constraint ex_tenure_one_slot_per_gpu,
-  drop column slot_area, drop column gpu_area, drop column contract;
+  drop constraint ck_tenure_empty_slot_of_a_node, drop column slot_area, drop column gpu_area, drop column contract,
+  drop column commissioned, drop column said_model, drop column why, alter column gpu_id set not null;
 alter table tenure
   add column gpu_k int4range generated always as (int4range(gpu_id, gpu_id, '[]')) stored,
   add constraint ex_tenure_one_gpu_per_slot exclude using gist (slot_k with &&, during with &&, revs with &&),
@@ -238,7 +245,7 @@ alter table revision drop constraint ck_revision_kind;
 
 
 def downgrade() -> None:
-    """Takes away what upgrade added; refused by the database where two contracts share a card and a model."""
+    """Takes away what upgrade added; refused where two contracts share a card and a model, or a slot is empty."""
     bind = op.get_bind()
     bind.exec_driver_sql(DOWN)
     op.execute(f"alter table revision add constraint revision_kind_check check (kind in ({KINDS_BEFORE})) not valid")

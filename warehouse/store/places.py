@@ -12,7 +12,7 @@ from sqlalchemy import Connection, text
 
 from warehouse.model.fleet import NodeSpec, Place
 from warehouse.model.slots import SlotRanges, normalise
-from warehouse.store.rows import copy_in, multirange, revisions_from, slot_ranges
+from warehouse.store.rows import copy_in, multirange, reserve, revisions_from, slot_ranges
 
 # Room to grow inside a node's block: 8 slots, or the next power of two for larger trays.
 MIN_NODE_BLOCK = 8
@@ -112,12 +112,12 @@ class _Tree:
 
     def write(self, rev: int) -> None:
         """Stores new places, and for those that grew a new extent beside the old one."""
-        grown = []
-        for path in sorted(self._slots, key=lambda p: (len(p), self._slots[p])):
-            if path not in self._ids:
-                self._ids[path] = self._insert(path, rev)
-            elif self._slots[path] != self._before[path]:
-                grown.append(self._ids[path])
+        in_order = sorted(self._slots, key=lambda p: (len(p), self._slots[p]))
+        fresh = [path for path in in_order if path not in self._ids]
+        grown = [
+            self._ids[path] for path in in_order if path in self._before and self._slots[path] != self._before[path]
+        ]
+        self._insert(fresh, rev)
         self._connection.execute(
             text(
                 "update place_extent set revs = int8range(lower(revs), :rev) "
@@ -131,28 +131,32 @@ class _Tree:
             [(self._ids[path], multirange(self._slots[path]), revisions_from(rev)) for path in changed],
         )  # fmt: skip
 
-    def _insert(self, path: Path, rev: int) -> int:
-        spec = self._spec.get(path)
-        return int(
-            self._connection.execute(
-                text(
-                    "insert into place (kind, parent_id, name, rev, revs, timezone, currency, power_domain, "
-                    "leaf_switch, blast_domain) values (:kind, :parent, :name, :rev, int8range(:rev, null), :zone, "
-                    ":currency, :power, :leaf, :blast) returning id"
-                ),
-                {
-                    "kind": KINDS[len(path) - 1],
-                    "parent": self._ids.get(path[:-1]),
-                    "name": path[-1],
-                    "rev": rev,
-                    "zone": self._zone.get(path[0], "UTC") if len(path) == 1 else None,
-                    "currency": self._currency.get(path[0]) if len(path) == 1 else None,
-                    "power": spec.power_domain if spec else None,
-                    "leaf": spec.leaf_switch if spec else None,
-                    "blast": spec.blast_domain if spec else None,
-                },
-            ).scalar_one()
-        )
+    def _insert(self, fresh: Sequence[Path], rev: int) -> None:
+        """Stores places at once, parents before children: ten thousand nodes are one message and not ten thousand."""
+        self._ids |= zip(fresh, reserve(self._connection, "place", len(fresh)), strict=True)
+        rows = []
+        for path in fresh:
+            spec = self._spec.get(path)
+            is_site = len(path) == 1
+            rows.append(
+                (
+                    self._ids[path],
+                    KINDS[len(path) - 1],
+                    self._ids.get(path[:-1]),
+                    path[-1],
+                    rev,
+                    revisions_from(rev),
+                    self._zone.get(path[0], "UTC") if is_site else None,
+                    self._currency.get(path[0]) if is_site else None,
+                    *((spec.power_domain, spec.leaf_switch, spec.blast_domain) if spec else (None, None, None)),
+                )
+            )
+        columns = {
+            "id": "int4", "kind": "text", "parent_id": "int4", "name": "text", "rev": "int8", "revs": "int8range",
+            "timezone": "text", "currency": "text", "power_domain": "text", "leaf_switch": "text",
+            "blast_domain": "text",
+        }  # fmt: skip
+        copy_in(self._connection, "place", list(columns), list(columns.values()), rows)
 
 
 def _natural(name: str) -> tuple[tuple[int, str], ...]:

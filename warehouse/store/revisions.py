@@ -110,7 +110,11 @@ HISTORY_TABLES = (
 )  # fmt: skip
 _GENERATED = "{revs,area,slot_area,gpu_area,slot_k,place_k,evidence_k,incident_k,line_k,site_k}"
 # Columns that came later are left out of a row's words while they are NULL: a chain written before them still proves.
-LATER = {"tenure": ("contract",), "evidence": ("declared_at",), "allocation": ("share_ppm",)}
+LATER = {
+    "tenure": ("contract", "commissioned", "said_model", "why"),
+    "evidence": ("declared_at",),
+    "allocation": ("share_ppm",),
+}
 
 
 def _row(table: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from psycopg import Connection as Driver
 from psycopg.types.multirange import Multirange
 from psycopg.types.range import Range
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
 from warehouse.model.slots import SlotRanges
 from warehouse.model.time import from_datetime, to_datetime
@@ -71,3 +71,13 @@ def copy_in(
             copy.write_row(row)
             count += 1
     return count
+
+
+def reserve(connection: Connection, table: str, count: int) -> list[int]:
+    """Gives ids for rows yet to be loaded, so that other rows may name them."""
+    return list(
+        connection.execute(
+            text("select nextval(pg_get_serial_sequence(:table, 'id')) from generate_series(1, :count)"),
+            {"table": table, "count": count},
+        ).scalars()
+    )

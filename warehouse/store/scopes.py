@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from warehouse.model.fleet import Place, TenureBlock
 from warehouse.model.slots import SlotRanges, normalise, overlap
-from warehouse.store.fleet import tenure_blocks
+from warehouse.store.fleet import frames
 from warehouse.store.places import places
 from warehouse.store.revisions import newest_rev
 
@@ -28,7 +28,7 @@ class _Node:
     tenures: list[tuple[int, float, SlotRanges]] = field(default_factory=list)
 
     def at(self, at_ms: int) -> SlotRanges | None:
-        """Gives the slots that held GPUs at an instant, None where none did."""
+        """Gives the slots that the node had at an instant, empty ones among them, None where it had none."""
         found = [slots for start, end, slots in self.tenures if start <= at_ms < end]
         return normalise([part for slots in found for part in slots]) or None
 
@@ -64,7 +64,7 @@ class Resolver:
                 node = _Node(place, _site_of(place, by_id))
                 nodes.append(node)
                 self._nodes.setdefault(place.name, []).append(node)
-        _give_tenures(nodes, tenure_blocks(connection, newest_rev(connection)))
+        _give_tenures(nodes, frames(connection, newest_rev(connection)))
 
     def scope(self, words: str, at_ms: int) -> SlotRanges:
         """Gives the slots of a scope that is spoken of at an instant.

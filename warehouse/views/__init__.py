@@ -15,11 +15,13 @@ from warehouse.views.lists import fleet, rates, simulated
 from warehouse.views.losses import Bucket, CauseLoss, Part, bridge, calendar, cause_losses
 from warehouse.views.plans import maintenance
 from warehouse.views.question import Question, ask
+from warehouse.views.stays import STAY_COLUMNS, empty_slots, stays
 from warehouse.views.tiles import CHARGED
 
 __all__ = [
     "CHARGED",
     "GROUPINGS",
+    "STAY_COLUMNS",
     "BrokenLaw",
     "Bucket",
     "CauseLoss",
@@ -34,6 +36,7 @@ __all__ = [
     "cause_losses",
     "chain_at",
     "declared_late_gpu_ms",
+    "empty_slots",
     "fleet",
     "goodput",
     "incident",
@@ -41,4 +44,5 @@ __all__ = [
     "maintenance",
     "rates",
     "simulated",
+    "stays",
 ]

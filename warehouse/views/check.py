@@ -105,7 +105,7 @@ def _one_state(connection: Connection, revision: Revision) -> str | None:
             """
             with block as (
               select range_agg(int4range(slot, slot + 1)) as slots, during::tstzrange as during from tenure
-              where revs @> cast(:rev as bigint) group by during)
+              where revs @> cast(:rev as bigint) and gpu_id is not null group by during)
             select e.id, ms_of(lower(e.during)) as at_ms, lower(e.slots) as slot from ledger_entry e
             left join block b on b.slots && e.slots::int4range and b.during && e.during::tstzrange
             where e.revs @> cast(:rev as bigint) group by e.id, e.slots, e.during
@@ -146,7 +146,7 @@ def _nothing_invented(connection: Connection, revision: Revision) -> str | None:
                 and tstzrange(ev.start_at, ev.end_at) @> e.during::tstzrange
               when e.basis = 'presumed' then e.state = 'productive' and a.slots::int4multirange @> e.slots::int4range
                 and tstzrange(a.start_at, a.end_at) @> e.during::tstzrange
-              else e.state = 'stranded' and (select count(*) from tenure t where t.stranded
+              else e.state = 'stranded' and (select count(*) from tenure t where t.stranded and t.gpu_id is not null
                 and t.slot_area && e.area
                 and t.revs @> cast(:rev as bigint)) >= upper(e.slots) - lower(e.slots) end
             limit 1
