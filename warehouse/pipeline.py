@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection, Engine
 
-from warehouse import __version__
+from warehouse import __version__, prices
 from warehouse.booking import rebook
 from warehouse.errors import BadInput, bad_rows
 from warehouse.grouping import group_fresh
@@ -137,7 +137,7 @@ def load_fleet(engine: Engine, nodes: Sequence[NodeSpec], act: Act) -> Done:
 
 
 def load_rates(engine: Engine, specs: Sequence[RateSpec], act: Act) -> Done:
-    """Stores rates. Prices change no entry, so nothing is booked.
+    """Stores rates. Prices change no entry, so nothing is booked; booked time that has a price keeps it.
 
     Raises:
         BadInput: a line a fault; then nothing is stored.
@@ -145,13 +145,19 @@ def load_rates(engine: Engine, specs: Sequence[RateSpec], act: Act) -> Done:
     with engine.begin() as connection:
         revisions.lock_writer(connection)
         rev, before = next_revision(connection)
-        added, repeated, findings = rates.load(connection, specs, rev)
+        stored = rates.read(connection, rev)
+        found = rates.sort_out(stored, specs)
+        wanted = [*(rate for rate in stored if rate not in found.ended), *found.fresh]
+        findings = [*found.findings, *prices.unclear(connection, wanted, found.fresh, rev)]
+        findings = findings or prices.moved(connection, stored, wanted, _horizon(before), rev)
         if findings:
             raise bad_rows(findings)
-        if not added:
-            return Done(rev - 1, False, rates_repeated=repeated, horizon_ms=_horizon(before))
-        done = finish(connection, act, rev, before, [], revisions.digest(specs), book=False)
-        return replace(done, rates_added=added, rates_repeated=repeated)
+        if not found.fresh:
+            return Done(rev - 1, False, rates_repeated=found.repeated, horizon_ms=_horizon(before))
+        rates.change(connection, found.ended, found.fresh, rev)
+        repriced = [(rate.start_ms, rate.end_ms) for rate in found.fresh]
+        done = finish(connection, act, rev, before, [], revisions.digest(specs), book=False, repriced=repriced)
+        return replace(done, rates_added=len(found.fresh), rates_repeated=found.repeated)
 
 
 def book(engine: Engine, act: Act, window: Window | None = None, until_ms: int | None = None) -> Done:
@@ -207,6 +213,7 @@ def finish(
     book: bool = True,
     until_ms: int | None = None,
     seen_ms: int | None = None,
+    repriced: Sequence[Span] = (),
 ) -> Done:
     """Books what was touched and writes the revision, unless a mere derivation changed nothing: the end of every act.
 
@@ -220,6 +227,7 @@ def finish(
         book: False leaves the booking to a later act.
         until_ms: moves the horizon forward to here.
         seen_ms: how far the input reaches; None means the present.
+        repriced: the time whose prices changed, or that has its first ones; its entries stay what they are.
     """
     old = _horizon(before)
     closed: dict[Entry, int] = {}

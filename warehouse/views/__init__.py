@@ -11,6 +11,7 @@ from warehouse.views.incidents import incident, incidents
 from warehouse.views.ledger import BrokenLaw, EmptyLedger, Ledger
 from warehouse.views.lists import fleet, rates, simulated
 from warehouse.views.losses import Bucket, CauseLoss, Part, bridge, calendar, cause_losses
+from warehouse.views.marginal import marginal
 from warehouse.views.question import Question, ask
 from warehouse.views.tiles import CHARGED
 
@@ -32,6 +33,7 @@ __all__ = [
     "goodput",
     "incident",
     "incidents",
+    "marginal",
     "rates",
     "simulated",
 ]
