@@ -155,8 +155,8 @@ def load_rates(engine: Engine, specs: Sequence[RateSpec], act: Act) -> Done:
         if not found.fresh:
             return Done(rev - 1, False, rates_repeated=found.repeated, horizon_ms=_horizon(before))
         rates.change(connection, found.ended, found.fresh, rev)
-        repriced = [(rate.start_ms, rate.end_ms) for rate in found.fresh]
-        done = finish(connection, act, rev, before, [], revisions.digest(specs), book=False, repriced=repriced)
+        priced = [(rate.start_ms, rate.end_ms) for rate in found.fresh]
+        done = finish(connection, act, rev, before, priced, revisions.digest(specs), book=False)
         return replace(done, rates_added=len(found.fresh), rates_repeated=found.repeated)
 
 
@@ -213,7 +213,6 @@ def finish(
     book: bool = True,
     until_ms: int | None = None,
     seen_ms: int | None = None,
-    repriced: Sequence[Span] = (),
 ) -> Done:
     """Books what was touched and writes the revision, unless a mere derivation changed nothing: the end of every act.
 
@@ -222,12 +221,11 @@ def finish(
         act: who, when, why.
         rev: the revision being written.
         before: the one before it.
-        touched: the time whose booking may change; its whole days are derived.
+        touched: the time whose booking or price may change; its whole days are derived.
         digest: of the act's input.
         book: False leaves the booking to a later act.
         until_ms: moves the horizon forward to here.
         seen_ms: how far the input reaches; None means the present.
-        repriced: the time whose prices changed, or that has its first ones; its entries stay what they are.
     """
     old = _horizon(before)
     closed: dict[Entry, int] = {}

@@ -66,8 +66,7 @@ def reprice(engine: Engine, specs: Sequence[RateSpec], act: Act) -> Repriced:
         cards = dict.fromkeys(change.new.card for change in changes)
         effects = tuple(_effect(connection, card, stored, standing, rev) for card in cards)
         spans = [(change.start_ms, change.end_ms) for change in changes]
-        digest = revisions.digest(specs)
-        done = finish(connection, act, rev, before, [], digest, book=False, repriced=spans)
+        done = finish(connection, act, rev, before, spans, revisions.digest(specs), book=False)
         return Repriced(done, tuple(changes), effects)
 
 

@@ -40,7 +40,7 @@ def incident_of(
     return {row.evidence_id: (row.incident_id, row.cause) for row in rows}
 
 
-def evidence_of(connection: Connection, incident_id: int, rev: int) -> list[int]:
+def members_at(connection: Connection, incident_id: int, rev: int) -> list[int]:
     """Gives the ids of the evidence that an incident had at a revision."""
     return list(
         connection.execute(

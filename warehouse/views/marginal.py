@@ -52,7 +52,7 @@ def marginal(connection: Connection, question: Question, incident: Mapping[str, 
     number = int(str(incident["id"]))
     rev = progress.booked_rev(connection, question.rev)
     tenure = fleet.tenure_blocks(connection, question.rev)
-    said = evidence.by_id(connection, incidents.evidence_of(connection, number, rev), rev)
+    said = evidence.by_id(connection, incidents.members_at(connection, number, rev), rev)
     slots = normalise(part for e in said for part in e.slots)
     difference: Difference = Counter()
     for window in _windows([(e.start_ms, e.end_ms) for e in said], tenure, question):
