@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from sqlalchemy import Connection
 
@@ -11,9 +12,10 @@ from warehouse.incidents.group import charged_cause
 from warehouse.ledger.claims import allocation_claims, evidence_claims, tenure_claims
 from warehouse.ledger.laws import check_conservation
 from warehouse.ledger.sweep import cut, sweep
-from warehouse.model.entry import Entry
+from warehouse.model.entry import Claim, Entry
 from warehouse.model.evidence import Evidence
 from warehouse.model.fleet import TenureBlock
+from warehouse.model.slots import SlotRanges, overlap
 from warehouse.model.time import MS_PER_DAY, Window, day_cuts, format_instant
 from warehouse.store import entries, evidence, fleet, incidents
 from warehouse.store.revisions import Revision
@@ -99,18 +101,60 @@ def days(spans: Iterable[Span], first_ms: int, horizon_ms: int) -> list[Window]:
 
 def derive(connection: Connection, window: Window, tenure: Sequence[TenureBlock], horizon_ms: int) -> dict[Entry, None]:
     """Gives the tiling of a window, from everything that is stored about it, in order."""
-    said = evidence.in_window(connection, window)
-    charged = incidents.incident_of(connection, [e.id for e in said if e.id is not None])
+    return dict.fromkeys(tile(claims_in(connection, window, tenure, horizon_ms), tenure, window))
+
+
+def claims_in(
+    connection: Connection,
+    window: Window,
+    tenure: Sequence[TenureBlock],
+    horizon_ms: int,
+    slots: SlotRanges | None = None,
+    rev: int | None = None,
+) -> list[Claim]:
+    """Gives what all that is stored claims about a window.
+
+    Args:
+        connection: the ledger's database.
+        window: what reaches into it.
+        tenure: what was installed, at the same revision.
+        horizon_ms: how far is booked.
+        slots: only about these, and cut to them; None means all.
+        rev: as of this revision; None means the newest rows, those of a revision being written among them.
+    """
+    said = (
+        evidence.in_window(connection, window, rev) if slots is None else evidence.near(connection, window, slots, rev)
+    )
+    held = evidence.allocations_in(connection, window, rev)
+    if slots is not None:
+        tenure = within(tenure, slots)
+        said = [replace(e, slots=overlap(e.slots, slots)) for e in said]
+        held = [replace(a, slots=overlap(a.slots, slots)) for a in held]
+    charged = incidents.incident_of(connection, [e.id for e in said if e.id is not None], rev)
     causes = load_causes()
 
     def charge(item: Evidence) -> tuple[int | None, str | None]:
         return charged.get(item.id or 0) or (None, charged_cause(item, causes))
 
-    claims = [
+    return [
         *tenure_claims(tenure, horizon_ms),
         *evidence_claims(said, charge, horizon_ms),
-        *allocation_claims(evidence.allocations_in(connection, window), horizon_ms),
+        *allocation_claims(held, horizon_ms),
     ]
+
+
+def tile(claims: Iterable[Claim], tenure: Sequence[TenureBlock], window: Window) -> list[Entry]:
+    """Gives the tiling that claims make of a window, cut at midnights.
+
+    Raises:
+        LawBroken: when it does not cover tenure exactly.
+    """
     tiling = cut(sweep(claims, window), day_cuts(window))
     check_conservation(tiling, tenure, window)
-    return dict.fromkeys(tiling)
+    return tiling
+
+
+def within(tenure: Iterable[TenureBlock], slots: SlotRanges) -> list[TenureBlock]:
+    """Gives the part of tenure that lies on some slots."""
+    cut_down = (replace(block, slots=overlap(block.slots, slots)) for block in tenure)
+    return [block for block in cut_down if block.slots]

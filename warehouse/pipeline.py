@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection, Engine
 
-from warehouse import __version__
+from warehouse import __version__, prices
 from warehouse.booking import rebook
 from warehouse.errors import BadInput, bad_rows
 from warehouse.grouping import group_fresh
@@ -139,7 +139,7 @@ def load_fleet(engine: Engine, nodes: Sequence[NodeSpec], act: Act) -> Done:
 
 
 def load_rates(engine: Engine, specs: Sequence[RateSpec], act: Act) -> Done:
-    """Stores rates. Prices change no entry, so nothing is booked.
+    """Stores rates. Prices change no entry, so nothing is booked; booked time that has a price keeps it.
 
     Raises:
         BadInput: a line a fault; then nothing is stored.
@@ -147,13 +147,19 @@ def load_rates(engine: Engine, specs: Sequence[RateSpec], act: Act) -> Done:
     with engine.begin() as connection:
         revisions.lock_writer(connection)
         rev, before = next_revision(connection)
-        added, repeated, findings = rates.load(connection, specs, rev)
+        stored = rates.read(connection, rev)
+        found = rates.sort_out(stored, specs)
+        wanted = [*(rate for rate in stored if rate not in found.ended), *found.fresh]
+        findings = [*found.findings, *prices.unclear(connection, wanted, found.fresh, rev)]
+        findings = findings or prices.moved(connection, stored, wanted, _horizon(before), rev)
         if findings:
             raise bad_rows(findings)
-        if not added:
-            return Done(rev - 1, False, rates_repeated=repeated, horizon_ms=_horizon(before))
-        done = finish(connection, act, rev, before, [], revisions.digest(specs), book=False)
-        return replace(done, rates_added=added, rates_repeated=repeated)
+        if not found.fresh:
+            return Done(rev - 1, False, rates_repeated=found.repeated, horizon_ms=_horizon(before))
+        rates.change(connection, found.ended, found.fresh, rev)
+        priced = [(rate.start_ms, rate.end_ms) for rate in found.fresh]
+        done = finish(connection, act, rev, before, priced, revisions.digest(specs), book=False)
+        return replace(done, rates_added=len(found.fresh), rates_repeated=found.repeated)
 
 
 def book(engine: Engine, act: Act, window: Window | None = None, until_ms: int | None = None) -> Done:
@@ -221,7 +227,7 @@ def finish(
         act: who, when, why.
         rev: the revision being written.
         before: the one before it.
-        touched: the time whose booking may change; its whole days are derived.
+        touched: the time whose booking or price may change; its whole days are derived.
         digest: of the act's input.
         book: False leaves the booking to a later act.
         until_ms: moves the horizon forward to here.

@@ -192,7 +192,6 @@ def test_fleet_against_the_stored_one(fleet: Cli, tmp_path: Path) -> None:
 RATE_FAULTS = [
     ("list,H100,EURO,2.45,2026-01-01,", "line 3, column currency: 'EURO' is no ISO 4217 currency"),
     ("list,H100,usd,2.45,2027-01-01,", "line 3, column currency: 'usd' is no ISO 4217 currency"),
-    ("list,H200,EUR,2.45,2026-01-01,", "line 3, column currency: EUR, but card list is in USD"),
     ("list,H100,USD,2.60,2026-06-01,", "line 3, column effective_from: overlaps the rate of line 2"),
     ("list,H200,USD,-1,2026-01-01,", "line 3, column per_gpu_hour: '-1' is not a price"),
     ("list,H200,USD,1e3x,2026-01-01,", "line 3, column per_gpu_hour: '1e3x' is not a price"),
@@ -214,7 +213,7 @@ def test_rates(fleet: Cli, tmp_path: Path, bad: str, reason: str) -> None:
 def test_rates_against_the_stored_ones(fleet: Cli, tmp_path: Path) -> None:
     (tmp_path / "one.csv").write_text(RATES + "list,H100,USD,2.45,2026-01-01,\n")
     (tmp_path / "two.csv").write_text(RATES + "list,H100,USD,9.99,2026-06-01,\n")
-    (tmp_path / "eur.csv").write_text(RATES + "list,H200,EUR,9.99,2026-06-01,\n")
+    (tmp_path / "eur.csv").write_text(RATES + "list,H100,EUR,9.99,2026-06-01,\n")
     assert fleet("rates", "load", "one.csv").code == 0
     assert "overlaps the stored 2.45" in fleet("rates", "load", "two.csv").err
     (tmp_path / "new.csv").write_text(
@@ -222,7 +221,7 @@ def test_rates_against_the_stored_ones(fleet: Cli, tmp_path: Path) -> None:
     )
     assert fleet("rates", "load", "new.csv").code == 0
     assert fleet("rates", "load", "new.csv").out == "2 rates, all of them already in the ledger; nothing changed\n"
-    assert "EUR, but this card is in USD" in fleet("rates", "load", "eur.csv").err
+    assert "card list, H100, EUR: has a price in USD at the same time" in fleet("rates", "load", "eur.csv").err
 
 
 COMMANDS = [

@@ -1,4 +1,4 @@
-"""rates.csv: what a GPU-hour of a model costs, on which card, from when to when."""
+"""rates.csv: what a GPU-hour of a model costs, on which card, by which contract, from when to when."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from warehouse.errors import Finding, bad_rows
 from warehouse.evidence import cells
 from warehouse.evidence.csv_file import Row, read_rows
 from warehouse.model.money import is_currency
-from warehouse.model.rate import RateSpec
+from warehouse.model.rate import BASES, RateLine, RateSpec
 from warehouse.model.time import parse_instant
 
 REQUIRED = ("card", "model", "currency", "per_gpu_hour", "effective_from")
@@ -47,6 +47,12 @@ def _currency(text: str) -> str:
     return text
 
 
+def _basis(text: str) -> str:
+    if text not in BASES:
+        raise ValueError(f"'{text[:40]}' is no basis of a price; known are {', '.join(BASES)}")
+    return text
+
+
 def _spec(row: Row, zone: ZoneInfo) -> RateSpec | None:
     card = row.read("card", _card)
     model = row.read("model", cells.short_text)
@@ -54,7 +60,8 @@ def _spec(row: Row, zone: ZoneInfo) -> RateSpec | None:
     price = row.read("per_gpu_hour", cells.price)
     start = row.read("effective_from", lambda text: parse_instant(text, zone))
     end = row.read_optional("effective_to", lambda text: parse_instant(text, zone))
-    contract, basis = (row.read_optional(column, cells.short_text) for column in ("contract", "basis"))
+    contract = row.read_optional("contract", cells.short_text)
+    basis = row.read_optional("basis", _basis)
     if start is not None and end is not None and end <= start:
         row.fault("effective_to", "is not after effective_from; swap them or leave it blank")
     if row.findings or price is None or start is None:
@@ -64,25 +71,13 @@ def _spec(row: Row, zone: ZoneInfo) -> RateSpec | None:
 
 
 def _clashes(specs: Sequence[tuple[Row, RateSpec]]) -> list[Finding]:
-    """One price at a time for a model on a card, one currency for a card."""
+    """One price at a time for a line: a model on a card, in one currency, of one contract."""
     findings = []
-    lines: dict[tuple[str, str], list[tuple[RateSpec, int]]] = {}
-    currencies: dict[str, str] = {}
+    lines: dict[RateLine, list[tuple[RateSpec, int]]] = {}
     for row, spec in specs:
-        for other, line in lines.setdefault((spec.card, spec.model), []):
+        for other, number in lines.setdefault(spec.line, []):
             if spec.overlaps(other) and spec != other:
-                findings.append(
-                    Finding(
-                        f"{row.where}, column effective_from",
-                        f"overlaps the rate of line {line} for {spec.model} on card {spec.card}; end one first",
-                    )
-                )
-        lines[spec.card, spec.model].append((spec, row.line))
-        if currencies.setdefault(spec.card, spec.currency) != spec.currency:
-            findings.append(
-                Finding(
-                    f"{row.where}, column currency",
-                    f"{spec.currency}, but card {spec.card} is in {currencies[spec.card]}; one card, one currency",
-                )
-            )
+                reason = f"overlaps the rate of line {number} for {spec.line}; end one where the other begins"
+                findings.append(Finding(f"{row.where}, column effective_from", reason))
+        lines[spec.line].append((spec, row.line))
     return findings

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import NamedTuple
+
+# What kind of price it is. `opportunity` is a scenario and never what something cost.
+BASES = ("list", "contracted", "effective", "power", "opportunity")
+
+
+class RateLine(NamedTuple):
+    """What has one price at a time: a model on a card, in one currency, of one contract (None: of any, and of none)."""
+
+    card: str
+    model: str
+    contract: str | None
+    currency: str
+
+    def __str__(self) -> str:
+        contract = "" if self.contract is None else f", contract {self.contract}"
+        return f"card {self.card}, {self.model}{contract}, {self.currency}"
 
 
 @dataclass(frozen=True, slots=True)
 class RateSpec:
     """A price per GPU-hour of a model on a card, over [start, end); `end_ms` None means until further notice.
 
-    With a contract it prices the GPUs of that contract alone, and goes before one without. `basis` says what kind of
-    price it is; `id` is that of the stored row.
+    With a contract it prices the GPUs of that contract alone, and goes before one without. `basis`, one of `BASES`,
+    says what kind of price it is; `id` is that of the stored row.
     """
 
     card: str
@@ -23,6 +40,11 @@ class RateSpec:
     contract: str | None = None
     basis: str | None = None
     id: int | None = field(default=None, compare=False)
+
+    @property
+    def line(self) -> RateLine:
+        """Gives the line that this is a price of."""
+        return RateLine(self.card, self.model, self.contract, self.currency)
 
     def overlaps(self, other: RateSpec) -> bool:
         """Tells whether both hold at some instant."""

@@ -13,6 +13,9 @@ from warehouse.report.figures import minutes, money
 
 _SPECIAL = str.maketrans({letter: "\\" + letter for letter in "\\`*_{}[]<>#|"})
 
+# In a marginal block: the incident's own time is not in it.
+_CALLED = {"unplanned": "unplanned, by other incidents"}
+
 
 def escape(text: object) -> str:
     """Gives text with Markdown's special letters disarmed: names and details come from outside."""
@@ -41,6 +44,8 @@ def _render(template: str, incident: Mapping[str, Any], command: str, engine: st
         command=command,
         engine=engine,
         cost=lambda amount: money(amount, currency),
+        amount=lambda row: money(row["amount"], row["currency"]),
+        called=lambda name: _CALLED.get(name, name),
         wall=lambda row: _length(parse_instant(row["end"]) - parse_instant(row["start"])),
     )
 

@@ -11,7 +11,7 @@ from warehouse.model.evidence import Allocation, Evidence
 from warehouse.model.slots import SlotRanges
 from warehouse.model.state import State
 from warehouse.model.time import Window
-from warehouse.store.rows import copy_in, instant, milliseconds, multirange, revisions_from, slot_ranges
+from warehouse.store.rows import copy_in, instant, milliseconds, multirange, revisions_from, slot_ranges, standing
 
 
 def heads(connection: Connection, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Evidence]:
@@ -27,14 +27,15 @@ def heads(connection: Connection, names: Iterable[tuple[str, str]]) -> dict[tupl
     return {(row.source, row.key): _evidence(row) for row in rows}
 
 
-def in_window(connection: Connection, window: Window) -> list[Evidence]:
-    """Gives the newest evidence that overlaps or touches the window, zero length included."""
+_EVIDENCE = "select * from evidence where "
+_TOUCHES = " and tstzrange(start_at, end_at, '[]') && tstzrange(:start, :end, '[]')"
+
+
+def in_window(connection: Connection, window: Window, rev: int | None = None) -> list[Evidence]:
+    """Gives the evidence that overlaps or touches the window, zero length included; the newest, or a revision's."""
     rows = connection.execute(
-        text(
-            "select * from evidence where upper_inf(revs) "
-            "and tstzrange(start_at, end_at, '[]') && tstzrange(:start, :end, '[]')"
-        ),
-        {"start": instant(window.start_ms), "end": instant(window.end_ms)},
+        text(_EVIDENCE + standing(rev) + _TOUCHES),
+        {"start": instant(window.start_ms), "end": instant(window.end_ms), "rev": rev},
     )
     return [_evidence(row) for row in rows]
 
@@ -52,22 +53,19 @@ def of_source(connection: Connection, source: str, window: Window, rev: int) -> 
     return [_evidence(row) for row in rows]
 
 
-def near(connection: Connection, window: Window, slots: SlotRanges) -> list[Evidence]:
-    """Gives the newest evidence that overlaps or touches the window on any of the slots."""
+def near(connection: Connection, window: Window, slots: SlotRanges, rev: int | None = None) -> list[Evidence]:
+    """Gives the evidence that overlaps or touches the window on any of the slots; the newest, or a revision's."""
     rows = connection.execute(
-        text(
-            "select * from evidence where upper_inf(revs) and slots && cast(:slots as int4multirange) "
-            "and tstzrange(start_at, end_at, '[]') && tstzrange(:start, :end, '[]')"
-        ),
-        {"start": instant(window.start_ms), "end": instant(window.end_ms), "slots": multirange(slots)},
+        text(_EVIDENCE + standing(rev) + _TOUCHES + " and slots && cast(:slots as int4multirange)"),
+        {"start": instant(window.start_ms), "end": instant(window.end_ms), "slots": multirange(slots), "rev": rev},
     )
     return [_evidence(row) for row in rows]
 
 
-def by_id(connection: Connection, ids: Iterable[int]) -> list[Evidence]:
-    """Gives the newest evidence among these row ids; superseded rows are left out."""
+def by_id(connection: Connection, ids: Iterable[int], rev: int | None = None) -> list[Evidence]:
+    """Gives the evidence among these row ids that stands, now or at a revision; superseded rows are left out."""
     rows = connection.execute(
-        text("select * from evidence where upper_inf(revs) and id = any(:ids)"), {"ids": sorted(set(ids))}
+        text(_EVIDENCE + standing(rev) + " and id = any(:ids)"), {"ids": sorted(set(ids)), "rev": rev}
     )
     return [_evidence(row) for row in rows]
 
@@ -165,14 +163,15 @@ def every_allocation(connection: Connection) -> list[Allocation]:
     return [_allocation(row) for row in connection.execute(text("select * from allocation where upper_inf(revs)"))]
 
 
-def allocations_in(connection: Connection, window: Window) -> list[Allocation]:
-    """Gives the newest allocations that overlap the window."""
+_ALLOCATIONS = "select * from allocation where "
+_OVERLAPS = " and tstzrange(start_at, end_at, '[]') && tstzrange(:start, :end)"
+
+
+def allocations_in(connection: Connection, window: Window, rev: int | None = None) -> list[Allocation]:
+    """Gives the allocations that overlap the window; the newest, or a revision's."""
     rows = connection.execute(
-        text(
-            "select * from allocation where upper_inf(revs) "
-            "and tstzrange(start_at, end_at, '[]') && tstzrange(:start, :end)"
-        ),
-        {"start": instant(window.start_ms), "end": instant(window.end_ms)},
+        text(_ALLOCATIONS + standing(rev) + _OVERLAPS),
+        {"start": instant(window.start_ms), "end": instant(window.end_ms), "rev": rev},
     )
     return [_allocation(row) for row in rows]
 

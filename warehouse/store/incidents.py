@@ -10,7 +10,7 @@ from warehouse.model.cause import Cause
 from warehouse.model.cause import known as cause_known
 from warehouse.model.incident import BY_RULES, Incident
 from warehouse.model.ruling import Name, name_of
-from warehouse.store.rows import copy_in, revisions_from
+from warehouse.store.rows import copy_in, revisions_from, standing
 
 
 def members_of(connection: Connection, evidence_ids: Iterable[int]) -> dict[int, int]:
@@ -25,15 +25,19 @@ def members_of(connection: Connection, evidence_ids: Iterable[int]) -> dict[int,
     return {row.evidence_id: row.incident_id for row in rows}
 
 
-def incident_of(connection: Connection, evidence_ids: Iterable[int]) -> dict[int, tuple[int, str]]:
-    """Gives evidence id -> (incident id, charged cause) as it stands."""
+_CHARGED = """
+select ie.evidence_id, ie.incident_id, ic.cause from incident_evidence ie
+join incident_cause ic on ic.incident_id = ie.incident_id and ic.role = 'charged'
+where ie.evidence_id = any(:ids) and """
+
+
+def incident_of(
+    connection: Connection, evidence_ids: Iterable[int], rev: int | None = None
+) -> dict[int, tuple[int, str]]:
+    """Gives evidence id -> (incident id, charged cause) as it stands, or as it stood at a revision."""
     rows = connection.execute(
-        text(
-            "select ie.evidence_id, ie.incident_id, ic.cause from incident_evidence ie "
-            "join incident_cause ic on ic.incident_id = ie.incident_id and ic.role = 'charged' and upper_inf(ic.revs) "
-            "where upper_inf(ie.revs) and ie.evidence_id = any(:ids)"
-        ),
-        {"ids": sorted(set(evidence_ids))},
+        text(_CHARGED + standing(rev, "ie") + " and " + standing(rev, "ic")),
+        {"ids": sorted(set(evidence_ids)), "rev": rev},
     )
     return {row.evidence_id: (row.incident_id, row.cause) for row in rows}
 
@@ -86,6 +90,19 @@ def charge_of(connection: Connection, incident_id: int) -> tuple[str, str]:
         {"id": incident_id},
     ).one()
     return row.cause, row.set_by
+
+
+def members_at(connection: Connection, incident_id: int, rev: int) -> list[int]:
+    """Gives the ids of the evidence that an incident had at a revision."""
+    return list(
+        connection.execute(
+            text(
+                "select evidence_id from incident_evidence where incident_id = :id "
+                "and revs @> cast(:rev as bigint) order by 1"
+            ),
+            {"id": incident_id, "rev": rev},
+        ).scalars()
+    )
 
 
 def regroup(

@@ -60,6 +60,14 @@ def pending_since(connection: Connection) -> int | None:
     return first
 
 
+def booked_rev(connection: Connection, rev: int) -> int:
+    """Gives the newest revision of which all that was said had been booked when `rev` was written."""
+    waiting = connection.execute(
+        text("select min(lower(revs)) from unbooked where revs @> cast(:rev as bigint)"), {"rev": rev}
+    ).scalar_one()
+    return rev if waiting is None else int(waiting) - 1
+
+
 def deferred(connection: Connection, window: Window, rev: int) -> bool:
     """Tells whether time of the window waited to be booked at a revision."""
     return bool(

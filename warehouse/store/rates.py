@@ -1,9 +1,9 @@
-"""Rate cards: one price at a time for a model on a card, with revisions."""
+"""Rate cards: one price at a time for a model, contract and currency on a card, with revisions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, text
 
@@ -28,66 +28,81 @@ def read(connection: Connection, rev: int) -> list[RateSpec]:
     ]
 
 
-def load(connection: Connection, rates: Sequence[RateSpec], rev: int) -> tuple[int, int, list[Finding]]:
-    """Adds rates; gives how many are new, how many were known, and the findings: with any, nothing is written."""
-    stored = read(connection, rev)
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """What of a file is new, what ends a stored rate, how much was known, and what contradicts the stored rates."""
+
+    fresh: tuple[RateSpec, ...]
+    ended: tuple[RateSpec, ...]
+    repeated: int
+    findings: tuple[Finding, ...]
+
+
+def sort_out(stored: Iterable[RateSpec], rates: Iterable[RateSpec]) -> Sorted:
+    """Tells new rates from known ones; a known one may only get the end that it lacked."""
+    standing = list(stored)
     fresh: list[RateSpec] = []
     ended: list[RateSpec] = []
-    findings = []
     repeated = 0
-    currencies = {rate.card: rate.currency for rate in stored}
     for rate in dict.fromkeys(rates):
-        if rate in stored:
+        if rate in standing:
             repeated += 1
             continue
-        where = f"card {rate.card}, model {rate.model}"
-        if currencies.get(rate.card, rate.currency) != rate.currency:
-            findings.append(Finding(where, f"{rate.currency}, but this card is in {currencies[rate.card]}"))
-        if (still_open := replace(rate, end_ms=None)) in stored:
+        known = next((s for s in standing if s == replace(rate, end_ms=None)), None)
+        if known is not None:
             # The same price with the end that it lacked: what it said until then stays.
-            ended.append(still_open)
-            stored.remove(still_open)
+            ended.append(known)
+            standing.remove(known)
         fresh.append(rate)
-    for rate in fresh:
-        clash = next((s for s in stored if (s.card, s.model) == (rate.card, rate.model) and s.overlaps(rate)), None)
-        if clash is not None:
-            until = "further notice" if clash.end_ms is None else format_instant(clash.end_ms)
-            findings.append(
-                Finding(
-                    f"card {rate.card}, model {rate.model}",
-                    f"from {format_instant(rate.start_ms)} overlaps the stored {clash.per_gpu_hour.normalize():f} "
-                    f"from {format_instant(clash.start_ms)} until {until}; load that one with an end first",
-                )
-            )
-    if not findings:
-        for rate in ended:
-            _end(connection, rate, rev)
-        for rate in fresh:
-            _insert(connection, rate, rev)
-    return len(fresh), repeated, findings
+    findings = [finding for rate in fresh if (finding := _clash(rate, standing)) is not None]
+    return Sorted(tuple(fresh), tuple(ended), repeated, tuple(findings))
 
 
-def _end(connection: Connection, rate: RateSpec, rev: int) -> None:
+def _clash(rate: RateSpec, stored: Iterable[RateSpec]) -> Finding | None:
+    clash = next((s for s in stored if s.line == rate.line and s.overlaps(rate)), None)
+    if clash is None:
+        return None
+    until = "further notice" if clash.end_ms is None else format_instant(clash.end_ms)
+    return Finding(
+        str(rate.line),
+        f"from {format_instant(rate.start_ms)} overlaps the stored {clash.per_gpu_hour.normalize():f} "
+        f"from {format_instant(clash.start_ms)} until {until}; load that one with an end first, "
+        "or put this one in its place backwards: gpu-minutes rates reprice",
+    )
+
+
+def change(connection: Connection, closed: Iterable[RateSpec], opened: Iterable[RateSpec], rev: int) -> None:
+    """Closes stored rates and opens others at a revision; closes first, so that the constraint can stay immediate."""
+    ids = [rate.id for rate in closed]
+    if ids:
+        connection.execute(
+            text("update rate set revs = int8range(lower(revs), :rev) where upper_inf(revs) and id = any(:ids)"),
+            {"rev": rev, "ids": ids},
+        )
+    for rate in opened:
+        _insert(connection, rate, rev)
+
+
+def _insert(connection: Connection, rate: RateSpec, rev: int) -> None:
     connection.execute(
         text(
-            "update rate set revs = int8range(lower(revs), :rev) from rate_line l where l.id = rate.line_id "
-            "and upper_inf(rate.revs) and l.card = :card and l.model = :model and l.currency = :currency "
-            "and l.contract is not distinct from :contract and lower(rate.effective) = :start"
+            "insert into rate (line_id, per_gpu_hour, effective, basis, revs) "
+            "values (:line, :price, :effective, :basis, :revs)"
         ),
         {
-            "rev": rev,
-            "card": rate.card,
-            "model": rate.model,
-            "currency": rate.currency,
-            "contract": rate.contract,
-            "start": span(rate.start_ms, None).lower,
+            "line": _line(connection, rate, rev),
+            "price": rate.per_gpu_hour,
+            "effective": span(rate.start_ms, rate.end_ms),
+            "basis": rate.basis,
+            "revs": revisions_from(rev),
         },
     )
 
 
-def _insert(connection: Connection, rate: RateSpec, rev: int) -> None:
-    named = {"card": rate.card, "model": rate.model, "currency": rate.currency, "contract": rate.contract}
-    line = connection.execute(
+def _line(connection: Connection, rate: RateSpec, rev: int) -> int:
+    """Gives the number of a rate's line, a new one where it is the first."""
+    named = rate.line._asdict()
+    line: int | None = connection.execute(
         text(
             "select id from rate_line where card = :card and model = :model and currency = :currency "
             "and contract is not distinct from :contract"
@@ -102,16 +117,5 @@ def _insert(connection: Connection, rate: RateSpec, rev: int) -> None:
             ),
             named | {"revs": revisions_from(rev)},
         ).scalar_one()
-    connection.execute(
-        text(
-            "insert into rate (line_id, per_gpu_hour, effective, basis, revs) "
-            "values (:line, :price, :effective, :basis, :revs)"
-        ),
-        {
-            "line": line,
-            "price": rate.per_gpu_hour,
-            "effective": span(rate.start_ms, rate.end_ms),
-            "basis": rate.basis,
-            "revs": revisions_from(rev),
-        },
-    )
+    assert line is not None
+    return line

@@ -48,6 +48,12 @@ def revisions_from(rev: int) -> Range[int]:
     return Range(rev, None, "[)")
 
 
+def standing(rev: int | None, table: str = "") -> str:
+    """Gives the condition that a row of history stands at the revision `:rev`, or now by the index of what stands."""
+    revs = f"{table}.revs" if table else "revs"
+    return f"upper_inf({revs})" if rev is None else f"{revs} @> cast(:rev as bigint)"
+
+
 def driver(connection: Connection) -> Driver[Any]:
     """Gives the psycopg connection under a SQLAlchemy one, inside the same transaction."""
     raw = connection.connection.driver_connection

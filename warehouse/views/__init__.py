@@ -13,6 +13,7 @@ from warehouse.views.late import declared_late_gpu_ms
 from warehouse.views.ledger import BrokenLaw, EmptyLedger, Ledger
 from warehouse.views.lists import fleet, rates, simulated
 from warehouse.views.losses import Bucket, CauseLoss, Part, bridge, calendar, cause_losses
+from warehouse.views.marginal import marginal
 from warehouse.views.plans import maintenance
 from warehouse.views.question import Question, ask
 from warehouse.views.stays import STAY_COLUMNS, empty_slots, stays
@@ -42,6 +43,7 @@ __all__ = [
     "incident",
     "incidents",
     "maintenance",
+    "marginal",
     "rates",
     "simulated",
     "stays",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, text
 
+from warehouse.errors import BadInput
 from warehouse.model.time import format_instant
 from warehouse.store import fleet as stored_fleet
 from warehouse.store import rates as stored_rates
@@ -47,8 +48,16 @@ def simulated(connection: Connection, rev: int) -> bool:
     return all(model.endswith("(simulated)") for model in models)
 
 
-def rates(connection: Connection, rev: int) -> list[dict[str, object]]:
-    """Gives a dict per rate, with the columns of rates.csv; blank is None."""
+def rates(connection: Connection, rev: int, card: str | None = None) -> list[dict[str, object]]:
+    """Gives a dict per rate, of one card or of all, with the columns of rates.csv; blank is None.
+
+    Raises:
+        BadInput: for a card that has no rate.
+    """
+    stored = stored_rates.read(connection, rev)
+    cards = sorted({rate.card for rate in stored})
+    if card is not None and card not in cards:
+        raise BadInput(f"--card: there is no rate card '{card}'; known are {', '.join(cards) or 'none'}")
     return [
         {
             "card": rate.card,
@@ -60,5 +69,6 @@ def rates(connection: Connection, rev: int) -> list[dict[str, object]]:
             "contract": rate.contract,
             "basis": rate.basis,
         }
-        for rate in stored_rates.read(connection, rev)
+        for rate in stored
+        if card in (None, rate.card)
     ]

@@ -20,17 +20,18 @@ def COMMAND() -> None:
 @COMMAND.command()
 @click.argument("number", metavar="ID")
 @click.option("--card", metavar="NAME", help="The rate card (default: `list`, or the only one).")
+@click.option("--marginal", is_flag=True, help="Also tell what would have been lost without it.")
 @edge.reading_options
-def show(number: str, card: str | None, form: str, as_of: int | None) -> None:
+def show(number: str, card: str | None, marginal: bool, form: str, as_of: int | None) -> None:
     """Shows incident ID (12 or INC-12): cause, phases, money, evidence."""
-    answer = read(number, card, as_of)
+    answer = read(number, card, as_of, marginal=marginal)
     columns = ["state", "start", "end", "gpu_ms", "lost_gpu_ms", "cost_of_loss"]
     rows = [[phase[column] for column in columns] for phase in answer["phases"]]
     edge.show(form, answer, columns, rows, markdown.screen(answer))
 
 
-def read(number: str, card: str | None, as_of: int | None) -> dict[str, Any]:
-    """Gives one incident over all booked time.
+def read(number: str, card: str | None, as_of: int | None, *, marginal: bool = False) -> dict[str, Any]:
+    """Gives one incident over all booked time; with `marginal` also what the loss would have been without it.
 
     Raises:
         BadInput: for an unknown or merged one, saying where it went.
@@ -39,6 +40,8 @@ def read(number: str, card: str | None, as_of: int | None) -> dict[str, Any]:
     with edge.reading(as_of) as (connection, revision):
         question = views.ask(connection, revision, None, None, card)
         answer = views.incident(connection, question, incident_id)
+        if marginal and answer is not None and "cause" in answer:
+            answer["marginal"] = views.marginal(connection, question, answer)
     if answer is None:
         raise BadInput(f"there is no incident {number}; list them: gpu-minutes incidents")
     if "cause" not in answer:
