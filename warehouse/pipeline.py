@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection, Engine
 
-from warehouse import __version__
+from warehouse import __version__, books
 from warehouse.booking import rebook
 from warehouse.errors import BadInput, bad_rows
 from warehouse.grouping import group_fresh
@@ -56,6 +56,7 @@ class Done:
     contested: int = 0
     closed: int = 0
     opened: int = 0
+    corrections: int = 0
     horizon_ms: int | None = None
 
 
@@ -140,11 +141,13 @@ def load_rates(engine: Engine, specs: Sequence[RateSpec], act: Act) -> Done:
     """Stores rates. Prices change no entry, so nothing is booked.
 
     Raises:
-        BadInput: a line a fault; then nothing is stored.
+        BadInput: a line a fault, or where a closed month would have another price; then nothing is stored.
     """
     with engine.begin() as connection:
         revisions.lock_writer(connection)
         rev, before = next_revision(connection)
+        if touching := books.rates_touching_closed(connection, specs):
+            raise bad_rows(touching)
         added, repeated, findings = rates.load(connection, specs, rev)
         if findings:
             raise bad_rows(findings)
@@ -208,14 +211,16 @@ def finish(
     until_ms: int | None = None,
     seen_ms: int | None = None,
 ) -> Done:
-    """Books what was touched and writes the revision, unless a mere derivation changed nothing: the end of every act.
+    """Books what was touched, corrects the books of closed months and writes the revision: the end of every act.
+
+    A mere derivation that changed nothing writes none.
 
     Args:
         connection: the act's one transaction, under the writer's lock.
         act: who, when, why.
         rev: the revision being written.
         before: the one before it.
-        touched: the time whose booking may change; its whole days are derived.
+        touched: the time whose booking or price may change; its whole days are derived.
         digest: of the act's input.
         book: False leaves the booking to a later act.
         until_ms: moves the horizon forward to here.
@@ -225,6 +230,7 @@ def finish(
     closed: dict[Entry, int] = {}
     opened: list[Entry] = []
     horizon = old
+    spans = list(touched)
     if book:
         tenure = fleet.tenure_blocks(connection, rev)
         reach = revisions.wanted_horizon(connection, act.now_ms if seen_ms is None else seen_ms)
@@ -232,10 +238,11 @@ def finish(
         first = min((block.start_ms for block in tenure), default=None)
         if wanted and first is not None:
             horizon = max(wanted)
-            spans = [*touched, *progress.take_deferred(connection, rev), (first if old is None else old, horizon)]
+            spans += [*progress.take_deferred(connection, rev), (first if old is None else old, horizon)]
             closed, opened = rebook(connection, spans, tenure, horizon, rev)
+    posted = books.post_corrections(connection, rev, spans)
     nothing_new = not touched or act.kind == "derive"
-    if act.kind in ("derive", "observe") and nothing_new and not closed and not opened and horizon == old:
+    if act.kind in ("derive", "observe") and nothing_new and not (closed or opened or posted) and horizon == old:
         return Done(rev - 1, False, horizon_ms=old)
     revision = Revision(
         rev,
@@ -251,4 +258,4 @@ def finish(
     revisions.add(connection, revision, closed, opened)
     if len(opened) + len(closed) >= _ANALYSE_ROWS:
         revisions.analyse(connection)
-    return Done(rev, True, closed=len(closed), opened=len(opened), horizon_ms=horizon)
+    return Done(rev, True, closed=len(closed), opened=len(opened), corrections=posted, horizon_ms=horizon)

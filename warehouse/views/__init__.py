@@ -11,12 +11,14 @@ from warehouse.views.incidents import incident, incidents
 from warehouse.views.ledger import BrokenLaw, EmptyLedger, Ledger
 from warehouse.views.lists import fleet, rates, simulated
 from warehouse.views.losses import Bucket, CauseLoss, Part, bridge, calendar, cause_losses
+from warehouse.views.postings import POSTING_GROUPINGS, period_books, period_months
 from warehouse.views.question import Question, ask
 from warehouse.views.tiles import CHARGED
 
 __all__ = [
     "CHARGED",
     "GROUPINGS",
+    "POSTING_GROUPINGS",
     "BrokenLaw",
     "Bucket",
     "CauseLoss",
@@ -32,6 +34,8 @@ __all__ = [
     "goodput",
     "incident",
     "incidents",
+    "period_books",
+    "period_months",
     "rates",
     "simulated",
 ]

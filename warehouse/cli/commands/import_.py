@@ -80,6 +80,11 @@ def _say(batch: Batch, done: pipeline.Done, book: bool) -> None:
             f"{done.contested} allocations share GPUs with another job at the same time; the one that began first "
             "keeps that time"
         )
+    if done.corrections:
+        click.echo(
+            f"closed months changed: {done.corrections} correction rows posted in the open month; "
+            "see: gpu-minutes period show"
+        )
     if not done.changed:
         click.echo(f"nothing changed; the ledger stays at revision {done.rev}")
     elif not book:
