@@ -59,15 +59,12 @@ def pricing(known: Facts, site: Site, window: Window, posted: dict[str, str]) ->
     return found
 
 
-def post_usage(connection: Connection, known: Facts, site: Site, code: str) -> dict[str, int]:
-    """Posts a month that is being closed, by every card that prices anything; gives the number of rows by card."""
+def post_usage(connection: Connection, known: Facts, site: Site, code: str) -> int:
+    """Posts a month that is being closed, by every card that prices anything; gives the number of rows."""
     zone = ZoneInfo(site.timezone)
     window = periods.month_window(code, zone)
-    days = periods.month_days(window, zone)
-    return {
-        card: postings.post_usage(connection, site, code, days, blocks, known.rev)
-        for card, blocks in pricing(known, site, window, {}).items()
-    }
+    blocks = [block for found in pricing(known, site, window, {}).values() for block in found]
+    return postings.post_usage(connection, site, code, periods.month_days(window, zone), blocks, known.rev)
 
 
 def post_corrections(connection: Connection, rev: int, spans: Iterable[Span]) -> int:

@@ -66,7 +66,7 @@ def close(engine: Engine, code: str, act: Act, site: str | None = None) -> Close
             raise BadInput(*faults)
         rows = 0
         for month in wanted:
-            rows += sum(books.post_usage(connection, known, month.site, code).values())
+            rows += books.post_usage(connection, known, month.site, code)
             periods.add(connection, month.site, code, act.author, act.reason, rev)
         digest = revisions.digest([(code, month.site.name) for month in wanted])
         pipeline.finish(connection, act, rev, before, [], digest, book=False)

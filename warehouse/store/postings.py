@@ -28,6 +28,7 @@ _KEY = _NAMES.replace("currency", "case when per_gpu_hour is null then null else
 
 # What the ledger gives, by key. Each instant of a slot lies in one tile, one block of a card and one day, and its
 # holders' ppm sum to a million. Sums are of integers; the decimal point is moved at the end and nothing is divided.
+# Parts are made before they are sorted: a block's slots may be thousands of ranges, too much to sort with.
 _GIVEN = f"""
 with block as materialized (
   select card, cast(slots as int4multirange) as slots, tstzrange(start_at, end_at) as during, model, contract, currency,
@@ -43,7 +44,7 @@ tile as (
   join ledger_entry e on e.area && area_of(int4range(:low, :high), tstzrange(d.start_at, d.end_at))
     and e.revs @> cast(:rev as bigint)),
 {HELD},
-part as (
+part as materialized (
   select (cast(:days as date[]))[width_bucket(lower(h.during), cast(:starts as timestamptz[]))] as charge_day,
     b.card, b.currency, b.model, b.contract, h.tenant, h.state, h.cause, h.incident_id, b.per_gpu_hour, b.rate_id,
     h.lost_ppm, h.ppm::numeric * span_ms(h.during * b.during) * case when h.slots <@ b.slots

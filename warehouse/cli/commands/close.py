@@ -44,10 +44,11 @@ def COMMAND(code: str, site: str | None, reason: str) -> None:
         f"installed and unpriced in GPU-minutes, all else in money; {done.rows} rows posted; revision {done.rev}"
     )
     for place, usage, book in used:
+        unpriced = tables.minutes(usage["unpriced_gpu_ms"])
         if usage["unpriced_gpu_ms"]:
             click.echo(
-                f"gpu-minutes: site {place['site']}, card {book['card']}: {tables.minutes(usage['unpriced_gpu_ms'])} GPU-"
-                "minutes have no price; gpu-minutes rates reprice FILE --reason TEXT posts one later, as corrections",
+                f"gpu-minutes: site {place['site']}, card {book['card']}: {unpriced} GPU-minutes have no price; "
+                "gpu-minutes rates reprice FILE --reason TEXT posts one later, as corrections",
                 err=True,
             )
 
