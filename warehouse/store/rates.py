@@ -70,7 +70,7 @@ def load(connection: Connection, rates: Sequence[RateSpec], rev: int) -> tuple[i
 def _end(connection: Connection, rate: RateSpec, rev: int) -> None:
     connection.execute(
         text(
-            "update rate set revs = int8range(lower(revs), :rev) from rate_line l where l.id = rate.line_id "
+            "update rate set revs = int8range(lower(rate.revs), :rev) from rate_line l where l.id = rate.line_id "
             "and upper_inf(rate.revs) and l.card = :card and l.model = :model and l.currency = :currency "
             "and l.contract is not distinct from :contract and lower(rate.effective) = :start"
         ),

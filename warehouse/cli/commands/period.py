@@ -56,7 +56,7 @@ def show(code: str, site: str | None, card: str | None, by: str, form: str, as_o
     columns = ["site", "card", "currency", "charge", "kind", by, *_FIGURES]
     rows = [
         [place["site"], book["card"], book["currency"], charge["charge"], charge["kind"], row["key"]]
-        + [row[figure] for figure in _FIGURES]
+        + [_number(row[figure]) for figure in _FIGURES]
         for place in answer["sites"]
         for book in place["books"]
         for charge in book["charges"]
@@ -64,6 +64,11 @@ def show(code: str, site: str | None, card: str | None, by: str, form: str, as_o
     ]
     text = "\n\n".join(_site(place, code, by) for place in answer["sites"]) + f"\nrevision {answer['revision']}"
     edge.show(form, answer, columns, rows, text)
+
+
+def _number(figure: int | str | None) -> int | Decimal | None:
+    """Gives a figure as a number: a spreadsheet takes a text that begins with a minus for a formula."""
+    return Decimal(figure) if isinstance(figure, str) else figure
 
 
 def _site(place: dict[str, Any], code: str, by: str) -> str:
