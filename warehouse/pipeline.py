@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection, Engine
 
-from warehouse import __version__, prices
+from warehouse import __version__, books, prices
 from warehouse.booking import rebook
 from warehouse.errors import BadInput, bad_rows
 from warehouse.grouping import group_fresh
@@ -57,6 +57,7 @@ class Done:
     contested: int = 0
     closed: int = 0
     opened: int = 0
+    corrections: int = 0
     horizon_ms: int | None = None
     unfolded: int = 0
 
@@ -142,7 +143,7 @@ def load_rates(engine: Engine, specs: Sequence[RateSpec], act: Act) -> Done:
     """Stores rates. Prices change no entry, so nothing is booked; booked time that has a price keeps it.
 
     Raises:
-        BadInput: a line a fault; then nothing is stored.
+        BadInput: a line a fault, or where a closed month would have another price; then nothing is stored.
     """
     with engine.begin() as connection:
         revisions.lock_writer(connection)
@@ -151,7 +152,11 @@ def load_rates(engine: Engine, specs: Sequence[RateSpec], act: Act) -> Done:
         found = rates.sort_out(stored, specs)
         wanted = [*(rate for rate in stored if rate not in found.ended), *found.fresh]
         findings = [*found.findings, *prices.unclear(connection, wanted, found.fresh, rev)]
-        findings = findings or prices.moved(connection, stored, wanted, _horizon(before), rev)
+        findings = (
+            findings
+            or books.rates_touching_closed(connection, specs)
+            or prices.moved(connection, stored, wanted, _horizon(before), rev)
+        )
         if findings:
             raise bad_rows(findings)
         if not found.fresh:
@@ -218,7 +223,9 @@ def finish(
     until_ms: int | None = None,
     seen_ms: int | None = None,
 ) -> Done:
-    """Books what was touched and writes the revision, unless a mere derivation changed nothing: the end of every act.
+    """Books what was touched, corrects the books of closed months and writes the revision: the end of every act.
+
+    A mere derivation that changed nothing writes none.
 
     Booking unfolds the plans of maintenance up to the new horizon first, then groups what was said, then derives.
 
@@ -239,6 +246,7 @@ def finish(
     horizon = old
     unfolded = 0
     said: list[Span] = []
+    spans = list(touched)
     if book:
         tenure = fleet.tenure_blocks(connection, rev)
         reach = revisions.wanted_horizon(connection, act.now_ms if seen_ms is None else seen_ms)
@@ -248,12 +256,13 @@ def finish(
             horizon = max(wanted)
             planned, unfolded = unfold(connection, rev, old, horizon)
             said = planned + group_fresh(connection, rev) + progress.take_deferred(connection, rev)
-            spans = [*touched, *said, (first if old is None else old, horizon)]
+            spans += [*said, (first if old is None else old, horizon)]
             closed, opened = rebook(connection, spans, tenure, first, horizon, rev)
         else:
             group_fresh(connection, rev)
+    posted = books.post_corrections(connection, rev, spans)
     nothing_new = not said and (not touched or act.kind == "derive")
-    if act.kind in ("derive", "observe") and nothing_new and not closed and not opened and horizon == old:
+    if act.kind in ("derive", "observe") and nothing_new and not (closed or opened or posted) and horizon == old:
         return Done(rev - 1, False, horizon_ms=old)
     revision = Revision(
         rev,
@@ -269,4 +278,6 @@ def finish(
     revisions.add(connection, revision, closed, opened)
     if len(opened) + len(closed) >= _ANALYSE_ROWS:
         revisions.analyse(connection)
-    return Done(rev, True, closed=len(closed), opened=len(opened), horizon_ms=horizon, unfolded=unfolded)
+    return Done(
+        rev, True, closed=len(closed), opened=len(opened), corrections=posted, horizon_ms=horizon, unfolded=unfolded
+    )

@@ -15,6 +15,7 @@ from warehouse.views.lists import fleet, rates, simulated
 from warehouse.views.losses import Bucket, CauseLoss, Part, bridge, calendar, cause_losses
 from warehouse.views.marginal import marginal
 from warehouse.views.plans import maintenance
+from warehouse.views.postings import POSTING_GROUPINGS, period_books, period_months
 from warehouse.views.question import Question, ask
 from warehouse.views.stays import STAY_COLUMNS, empty_slots, stays
 from warehouse.views.tiles import CHARGED
@@ -22,6 +23,7 @@ from warehouse.views.tiles import CHARGED
 __all__ = [
     "CHARGED",
     "GROUPINGS",
+    "POSTING_GROUPINGS",
     "STAY_COLUMNS",
     "BrokenLaw",
     "Bucket",
@@ -44,6 +46,8 @@ __all__ = [
     "incidents",
     "maintenance",
     "marginal",
+    "period_books",
+    "period_months",
     "rates",
     "simulated",
     "stays",

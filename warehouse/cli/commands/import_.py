@@ -112,6 +112,11 @@ def _say(batch: Batch, done: pipeline.Done, book: bool, contested: list[str]) ->
             f"{done.unfolded} occurrences written or withdrawn so far; later ones follow as the booking reaches them; "
             "see them with: gpu-minutes maintenance list"
         )
+    if done.corrections:
+        click.echo(
+            f"closed months changed: {done.corrections} correction rows posted in the open month; "
+            "see: gpu-minutes period show"
+        )
     if not done.changed:
         click.echo(f"nothing changed; the ledger stays at revision {done.rev}")
     elif not book:
