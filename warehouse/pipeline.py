@@ -151,10 +151,9 @@ def load_rates(engine: Engine, specs: Sequence[RateSpec], act: Act) -> Done:
         stored = rates.read(connection, rev)
         found = rates.sort_out(stored, specs)
         wanted = [*(rate for rate in stored if rate not in found.ended), *found.fresh]
-        findings = [*found.findings, *prices.unclear(connection, wanted, found.fresh, rev)]
         findings = (
-            findings
-            or books.rates_touching_closed(connection, specs)
+            books.rates_touching_closed(connection, specs)
+            or [*found.findings, *prices.unclear(connection, wanted, found.fresh, rev)]
             or prices.moved(connection, stored, wanted, _horizon(before), rev)
         )
         if findings:

@@ -11,6 +11,7 @@ from tests.store.ledgers import open_engine
 from warehouse import pipeline
 from warehouse.acts.close import Closed
 from warehouse.acts.close import close as close_act
+from warehouse.acts.reprice import reprice as reprice_act
 from warehouse.model.evidence import Allocation, Evidence
 from warehouse.model.fleet import NodeSpec
 from warehouse.model.rate import RateSpec
@@ -18,7 +19,7 @@ from warehouse.model.state import State
 from warehouse.model.statement import Batch, Statement
 from warehouse.model.time import parse_instant
 from warehouse.pipeline import Act, Done
-from warehouse.store import rates, revisions
+from warehouse.store import revisions
 from warehouse.views.postings import ties
 
 YEAR = parse_instant("2026-01-01")
@@ -70,14 +71,7 @@ def close(engine: Engine, code: str, site: str | None = None, now_ms: int = NOW)
 
 
 def reprice(engine: Engine, *specs: RateSpec) -> Done:
-    """Stores rates over closed time, as an act that is allowed to."""
-    with engine.begin() as connection:
-        revisions.lock_writer(connection)
-        rev, before = pipeline.next_revision(connection)
-        _, _, findings = rates.load(connection, specs, rev)
-        assert findings == []
-        spans = [(spec.start_ms, spec.end_ms) for spec in specs]
-        return pipeline.finish(connection, act("reprice"), rev, before, spans, revisions.digest(specs), book=False)
+    return reprice_act(engine, specs, act("reprice")).done
 
 
 Row = tuple[object, ...]

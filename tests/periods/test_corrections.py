@@ -240,7 +240,7 @@ class TestRatesLoad:
         assert "gpu-minutes rates reprice FILE --reason TEXT posts corrections" in caught.value.lines[0]
 
     def test_what_leaves_closed_months_alone_is_loaded(self, closed: Engine) -> None:
-        prices = [rate("2.00", end="2026-10-10"), rate("3.00", start="2026-10-10"), rate("9.00", model="other")]
+        prices = [rate("2.00", end="2026-12-10"), rate("3.00", start="2026-12-10"), rate("9.00", model="other")]
         done = pipeline.load_rates(closed, prices, act("rates"))
         assert (done.rates_added, done.corrections) == (3, 0)
         # Another row says the same price now: no money moved, so that a later correction touches its own keys alone.
