@@ -9,9 +9,10 @@ from __future__ import annotations
 from warehouse.views.goodput import GROUPINGS, goodput
 from warehouse.views.incidents import incident, incidents
 from warehouse.views.ledger import BrokenLaw, EmptyLedger, Ledger
-from warehouse.views.lists import fleet, rates, simulated
+from warehouse.views.lists import fleet, rates, simulated, sites
 from warehouse.views.losses import Bucket, CauseLoss, Part, bridge, calendar, cause_losses
-from warehouse.views.question import Question, ask
+from warehouse.views.node import node_day
+from warehouse.views.question import Question, ask, reading_zone
 from warehouse.views.tiles import CHARGED
 
 __all__ = [
@@ -32,6 +33,9 @@ __all__ = [
     "goodput",
     "incident",
     "incidents",
+    "node_day",
     "rates",
+    "reading_zone",
     "simulated",
+    "sites",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Connection, text
 
 from warehouse.model.time import format_instant
+from warehouse.store import fleet as stored_fleet
 from warehouse.store import rates as stored_rates
 
 _FLEET = """
@@ -43,6 +44,11 @@ def fleet(connection: Connection, rev: int) -> list[dict[str, object]]:
         }
         for row in connection.execute(text(_FLEET), {"rev": rev})
     ]
+
+
+def sites(connection: Connection, rev: int) -> list[str]:
+    """Gives the names of the sites known at a revision."""
+    return [site.name for site in stored_fleet.sites(connection, rev)]
 
 
 def simulated(connection: Connection, rev: int) -> bool:
