@@ -146,7 +146,8 @@ def _summaries(
     # Where nothing installed was hit, an incident is named by what its evidence says.
     elsewhere = [row.incident_id for row in rows if row.incident_id not in hit]
     said = _slots(connection.execute(text(chosen + _NAMED), values | {"ids": elsewhere})) if elsewhere else {}
-    names = Nodes(connection, question.rev)
+    touched = None if incident_id is None else normalise(part for of in (hit, said) for s in of.values() for part in s)
+    names = Nodes(connection, question.rev, touched)
     found = [
         _summary(row, hit.get(row.incident_id, ()), said.get(row.incident_id, ()), names, money, question)
         for row in rows

@@ -16,12 +16,14 @@ from warehouse.model.time import Window, format_instant, parse_instant
 from warehouse.store.revisions import Revision
 from warehouse.store.rows import instant
 
+# Few nodes have the name: found first, the rest follows them by index.
 _NODE = """
+with node as materialized (select id, parent_id from place where kind = 'node' and name = :node)
 select site.name as site, site.timezone, lower(r) as low, upper(r) as high
-from place node join place rack on rack.id = node.parent_id join place hall on hall.id = rack.parent_id
-join place site on site.id = hall.parent_id
-join place_extent x on x.place_id = node.id and x.revs @> cast(:rev as bigint), unnest(x.slots::int4multirange) as r
-where node.kind = 'node' and node.name = :node and (cast(:site as text) is null or site.name = :site)
+from node join place rack on rack.id = node.parent_id join place hall on hall.id = rack.parent_id
+join place site on site.id = hall.parent_id and (cast(:site as text) is null or site.name = :site)
+join place_extent x on x.place_k && int4range(node.id, node.id, '[]') and x.revs @> cast(:rev as bigint),
+  unnest(x.slots::int4multirange) as r
 order by low
 """
 # GPUs that sat in these slots, by number inside the node's block.

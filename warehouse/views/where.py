@@ -9,8 +9,9 @@ from sqlalchemy import Connection, text
 
 from warehouse.errors import BadInput
 from warehouse.model.fleet import Site
-from warehouse.model.slots import SlotRanges, overlap
+from warehouse.model.slots import SlotRanges
 from warehouse.store import fleet
+from warehouse.store.rows import multirange
 from warehouse.views.axis import Named
 
 KINDS = ("site", "hall", "rack", "node")
@@ -21,13 +22,14 @@ select p.name, concat_ws('/', d.name, c.name, b.name, p.name) as path, p.id, low
 from place p join place_extent x on x.place_id = p.id and x.revs @> cast(:rev as bigint)
 left join place b on b.id = p.parent_id left join place c on c.id = b.parent_id left join place d on d.id = c.parent_id,
 unnest(x.slots::int4multirange) as r
-where p.kind = :kind order by low
+where p.kind = :kind and (cast(:slots as int4multirange) is null or x.slots && cast(:slots as int4multirange))
+order by low
 """
 
 
 def named(connection: Connection, rev: int, kind: str) -> list[Named]:
     """Gives the places of a kind as disjoint named slots, in order."""
-    rows = connection.execute(text(_PLACES), {"rev": rev, "kind": kind}).all()
+    rows = connection.execute(text(_PLACES), {"rev": rev, "kind": kind, "slots": None}).all()
     often = Counter(name for name, _ in {(name, number) for name, _, number, _, _ in rows})
     return [(low, high, name if often[name] == 1 else path) for name, path, _, low, high in rows]
 
@@ -52,9 +54,10 @@ class Nodes:
 
     _NAMED = 3
 
-    def __init__(self, connection: Connection, rev: int) -> None:
-        """Reads the nodes as the fleet stood at a revision."""
-        rows = connection.execute(text(_PLACES), {"rev": rev, "kind": "node"})
+    def __init__(self, connection: Connection, rev: int, slots: SlotRanges | None = None) -> None:
+        """Reads the nodes as the fleet stood at a revision: those of some slots, or all."""
+        wanted = None if slots is None else multirange(slots)
+        rows = connection.execute(text(_PLACES), {"rev": rev, "kind": "node", "slots": wanted}).all()
         self._nodes = [(low, high, name) for name, _, _, low, high in rows]
         self._starts = [low for low, _, _ in self._nodes]
 
@@ -74,8 +77,3 @@ class Nodes:
         if len(nodes) > self._NAMED:
             return f"{len(nodes)} nodes, {nodes[0]} to {nodes[-1]}"
         return ", ".join(nodes) + (" (1 GPU)" if gpus == 1 else "")
-
-
-def within(slots: SlotRanges, site_slots: SlotRanges | None) -> SlotRanges:
-    """Gives the part of a slot set that lies in the site asked about, all of it where none is."""
-    return slots if site_slots is None else overlap(slots, site_slots)
