@@ -69,16 +69,17 @@ def bridge(parts: Sequence[Part], currency: str | None, mode: Mode) -> Drawing:
     """Draws installed down to good, one bar a class and state, each beginning where the one before ended."""
     installed = sum(part.gpu_ms for part in parts)
     steps = sorted(parts, key=_bridge_order)
-    table = [("Installed", *_figures(installed, installed), f.money(_sum_of_costs(steps), currency))]
+    table = [("Installed", *_figures(installed, installed), _sum_of_costs(steps, currency))]
     rows = [_Row("Installed", f"{f.short_minutes(installed)} GPU-min · 100 %", 0, 100, _ACCENT[mode], "", "Installed")]
     left = installed
     for part in steps:
         name = f.part(part.gpu_class, part.state)
-        table.append((name, *_figures(part.gpu_ms, installed), f.money(part.cost, currency)))
+        amount = _cost(part, currency)
+        table.append((name, *_figures(part.gpu_ms, installed), amount))
         left -= part.gpu_ms
         said = f"{f.short_minutes(part.gpu_ms)} GPU-min · {f.share(part.gpu_ms, installed)}"
-        if part.gpu_class is not GpuTimeClass.GOOD and part.cost is not None:
-            said += f" · {f.short_money(part.cost, currency)}"
+        if part.gpu_class is not GpuTimeClass.GOOD and amount != f.DASH:
+            said += f" · {_cost(part, currency, f.short_money)}"
         rows.append(
             _Row(
                 name,
@@ -87,7 +88,7 @@ def bridge(parts: Sequence[Part], currency: str | None, mode: Mode) -> Drawing:
                 _percent(part.gpu_ms, installed),
                 palette.colour(part.state, mode),
                 palette.HATCH.get(part.state, ""),
-                f"{name}: {_minutes(part.gpu_ms)} GPU-minutes, {f.money(part.cost, currency)}",
+                f"{name}: {_minutes(part.gpu_ms)} GPU-minutes, {amount}",
             )
         )
     if not any(part.gpu_class is GpuTimeClass.GOOD for part in steps):
@@ -111,7 +112,7 @@ def causes(found: Sequence[CauseLoss], currency: str | None, mode: Mode) -> Draw
         width = float(100 * size / largest)
         colour, hatch = (_ACCENT[mode], "") if known else (_FAINT[mode], "/")
         rows.append(_Row(f.clipped(name, 40), said, 0, width, colour, hatch, f"{name}: {amount}"))
-    table = tuple((c.title, c.code or f.DASH, _minutes(c.lost_gpu_ms), f.money(c.cost, currency)) for c in found)
+    table = tuple((c.title, c.code or f.DASH, _minutes(c.lost_gpu_ms), _cost(c, currency)) for c in found)
     alt = ("Cost" if priced else "GPU-minutes lost") + " by cause: "
     alt += "; ".join(f"{row.name} {row.figures}" for row in rows) + "."
     return Drawing(_rows_figure(rows, mode), alt, ("Cause", "Code", "GPU-minutes lost", "Cost"), table)
@@ -294,6 +295,21 @@ def _figures(part: int, whole: int) -> tuple[str, str]:
     return _minutes(part), f.share(part, whole)
 
 
-def _sum_of_costs(parts: Sequence[Part]) -> Decimal | None:
+def _cost(item: Part | CauseLoss, currency: str | None, write: f.Writer = f.money) -> str:
+    if item.costs:
+        return " + ".join(write(amount, name) for name, amount in item.costs.items())
+    return write(item.cost, currency)
+
+
+def _sum_of_costs(parts: Sequence[Part], currency: str | None) -> str:
+    """Gives what all parts are worth, each currency by itself; a dash where one of them has no price."""
+    if currency is None and any(part.costs for part in parts):
+        names = sorted({name for part in parts for name in part.costs})
+        sums = {name: sum((part.costs.get(name, Decimal(0)) for part in parts), Decimal(0)) for name in names}
+        return " + ".join(f.money(amount, name) for name, amount in sums.items()) if _all_priced(parts) else f.DASH
     costs = [part.cost for part in parts]
-    return None if None in costs else sum((cost for cost in costs if cost is not None), Decimal(0))
+    return f.DASH if None in costs else f.money(sum((c for c in costs if c is not None), Decimal(0)), currency)
+
+
+def _all_priced(parts: Sequence[Part]) -> bool:
+    return all(part.costs or not part.gpu_ms for part in parts)

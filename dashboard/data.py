@@ -53,6 +53,7 @@ class Trust:
     end: str
     cards: tuple[str, ...]
     simulated: bool
+    sites: tuple[str, ...]
 
 
 def overview(scope: Scope) -> Overview:
@@ -74,7 +75,7 @@ def incidents(scope: Scope) -> tuple[list[dict[str, Any]], Trust]:
 def incident(scope: Scope, number: int) -> tuple[dict[str, Any] | None, Trust]:
     """Gives one incident over all booked time; None for an unknown number."""
     where = config.load()
-    return _incident(where, _revision(where, scope), Scope(card=scope.card, rev=scope.rev), number)
+    return _incident(where, _revision(where, scope), Scope(card=scope.card, rev=scope.rev, site=scope.site), number)
 
 
 def has_fleet() -> bool:
@@ -112,7 +113,7 @@ def _revision(where: Config, scope: Scope) -> tuple[int, bool]:
 def _ask(connection: Any, revision: Any, scope: Scope) -> views.Question:
     if revision.horizon_ms is None and scope.start_ms is None and scope.end_ms is None:
         raise BadInput("nothing is booked yet; import something, or give a window")
-    return views.ask(connection, revision, scope.start_ms, scope.end_ms, scope.card)
+    return views.ask(connection, revision, scope.start_ms, scope.end_ms, scope.card, scope.site)
 
 
 @st.cache_data(max_entries=_ANSWERS, show_spinner="Reading the ledger")
@@ -147,7 +148,7 @@ def _incidents(where: Config, rev: tuple[int, bool], scope: Scope) -> tuple[list
 @st.cache_data(max_entries=_ANSWERS, show_spinner="Reading the ledger")
 def _incident(where: Config, rev: tuple[int, bool], scope: Scope, number: int) -> tuple[dict[str, Any] | None, Trust]:
     with _ledger(where).snapshot(rev[0]) as (connection, revision):
-        question = views.ask(connection, revision, None, None, scope.card)
+        question = views.ask(connection, revision, None, None, scope.card, scope.site)
         answer = views.goodput(connection, question, "state")
         found = views.incident(connection, question, number)
         return found, _trust(connection, revision, question, answer, rev[1])
@@ -172,4 +173,5 @@ def _trust(connection: Any, revision: Any, question: views.Question, answer: dic
         end=answer["window"]["to"],
         cards=tuple(sorted({str(rate["card"]) for rate in rates})),
         simulated=views.simulated(connection, question.rev),
+        sites=tuple(views.sites(connection, question.rev)),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import date
 from decimal import Decimal
 from html import escape
@@ -11,6 +12,7 @@ from warehouse.model.state import GpuTimeClass, State
 from warehouse.model.time import MS_PER_MINUTE, format_duration, parse_instant, to_datetime
 
 DASH = "-"
+Writer = Callable[[str | Decimal | None, str | None], str]
 _SYMBOLS = {"USD": "$", "EUR": "€", "GBP": "£", "JPY": "¥"}
 _UNITS = ((Decimal(10) ** 9, "B"), (Decimal(10) ** 6, "M"), (Decimal(10) ** 3, "k"))
 _STATE_WORDS = {
@@ -57,6 +59,13 @@ def short_money(amount: str | Decimal | None, currency: str | None) -> str:
     if amount is None or currency is None:
         return DASH
     return _signed(short(abs(Decimal(amount))), Decimal(amount), currency)
+
+
+def cost(row: Mapping[str, Any], currency: str | None, write: Writer = money) -> str:
+    """Gives what a row of an answer costs; amounts in several currencies stand beside each other, never added."""
+    if "costs" in row:
+        return " + ".join(write(amount, name) for name, amount in row["costs"].items()) or DASH
+    return write(row["cost_of_loss"], currency)
 
 
 def _signed(text: str, amount: Decimal, currency: str) -> str:

@@ -196,8 +196,9 @@ def _ago(length_ms: int) -> str:
 
 
 def scope_picker(trust: Trust, scope: Scope) -> None:
-    """Offers window, price card and revision, and writes them into the address."""
+    """Offers window, site, price card and revision, and writes them into the address."""
     label = f"{f.day(trust.start)} to {f.day(trust.end)}"
+    label = label if scope.site is None else f"{scope.site}, {label}"
     with st.popover(f.clipped(label, 40), width="stretch"), st.form("scope", border=False):
         st.caption("RFC 3339 with an offset, or a day in UTC; half-open. Blank: all that is booked.")
         values = scope.parameters()
@@ -206,13 +207,23 @@ def scope_picker(trust: Trust, scope: Scope) -> None:
         cards = ["", *trust.cards]
         at = cards.index(scope.card) if scope.card in cards else 0
         card = st.selectbox("Price card", cards, index=at, format_func=lambda name: name or "the usual one")
+        site = _site_picker(trust, scope)
         rev = st.text_input("Revision", values.get("rev", ""), placeholder="the newest")
         if st.form_submit_button("Show", type="primary"):
-            for name, value in zip(scopes.NAMES, (start, end, card, rev), strict=True):
+            for name, value in zip(scopes.NAMES, (start, end, card, rev, site), strict=True):
                 st.query_params.pop(name, None)
                 if value.strip():
                     st.query_params[name] = value.strip()
             st.rerun()
+
+
+def _site_picker(trust: Trust, scope: Scope) -> str:
+    """Offers the sites where there are several; gives the one chosen, blank for all."""
+    if len(trust.sites) < 2:
+        return scope.site or ""
+    sites = ["", *trust.sites]
+    at = sites.index(scope.site) if scope.site in sites else 0
+    return st.selectbox("Site", sites, index=at, format_func=lambda name: name or "All sites")
 
 
 def chart(drawing: Drawing, title: str, small: str, key: str) -> None:
@@ -270,5 +281,5 @@ def anchor(link: Link) -> str:
 
 def incident_link(incident: dict[str, Any], scope: Scope) -> Link:
     """Gives the title of an incident as a link to its page, which shows all booked time."""
-    whole = Scope(card=scope.card, rev=scope.rev)
+    whole = Scope(card=scope.card, rev=scope.rev, site=scope.site)
     return Link(f.clipped(str(incident["title"]), 90), whole.url("/incident", id=str(incident["id"])))

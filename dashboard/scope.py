@@ -1,4 +1,4 @@
-"""What a page shows, as its address says it: window, price card and revision, in one frozen value."""
+"""What a page shows, as its address says it: window, site, price card and revision, in one frozen value."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from warehouse.model.time import format_instant, parse_instant
 
-NAMES = ("from", "to", "card", "rev")
+NAMES = ("from", "to", "card", "rev", "site")
 _LONGEST = 80
 _DIGITS = re.compile(r"[1-9][0-9]{0,17}")
 
@@ -24,7 +24,7 @@ class BadScope(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """None stands for the default: all that is booked, the usual card, the newest revision.
+    """None stands for the default: all that is booked, the usual card, the newest revision, all sites.
 
     `start_ms` and `end_ms` bound a half-open window.
     """
@@ -33,6 +33,7 @@ class Scope:
     end_ms: int | None = None
     card: str | None = None
     rev: int | None = None
+    site: str | None = None
 
     def parameters(self) -> dict[str, str]:
         """Gives the parameters of the address; `read` takes them back to the same value."""
@@ -41,6 +42,7 @@ class Scope:
             "to": None if self.end_ms is None else format_instant(self.end_ms),
             "card": self.card,
             "rev": None if self.rev is None else str(self.rev),
+            "site": self.site,
         }
         return {name: value for name, value in found.items() if value is not None}
 
@@ -64,12 +66,18 @@ def read(parameters: Mapping[str, str]) -> Scope:
     rev = parameters.get("rev") or None
     if rev is not None and not _DIGITS.fullmatch(rev):
         faults.append(f"'rev' is no revision number: {_cut(rev)}")
-    card = parameters.get("card") or None
-    if card is not None and (len(card) > _LONGEST or not card.isprintable()):
-        faults.append(f"'card' is no name of a rate card: {_cut(card)}")
+    card = _name(parameters, "card", "a rate card", faults)
+    site = _name(parameters, "site", "a site", faults)
     if faults:
         raise BadScope(faults)
-    return Scope(start_ms, end_ms, card, None if rev is None else int(rev))
+    return Scope(start_ms, end_ms, card, None if rev is None else int(rev), site)
+
+
+def _name(parameters: Mapping[str, str], name: str, what: str, faults: list[str]) -> str | None:
+    text = parameters.get(name) or None
+    if text is not None and (len(text) > _LONGEST or not text.isprintable()):
+        faults.append(f"'{name}' is no name of {what}: {_cut(text)}")
+    return text
 
 
 def _time(parameters: Mapping[str, str], name: str, faults: list[str]) -> int | None:

@@ -32,10 +32,10 @@ def _loss(answer: dict[str, Any], causes: Sequence[CauseLoss]) -> str:
     lost = lost_gpu_ms(answer)
     if not lost:
         return "nothing was lost."
-    currency, amount = answer["currency"], answer["cost_of_loss"]
+    amount = f.cost(answer, answer["currency"], f.short_money)
     said = f"{f.short_minutes(lost)} GPU-minutes were lost"
-    if amount is not None:
-        said += f", at a cost of {f.short_money(amount, currency)}"
+    if amount != f.DASH:
+        said += f", at a cost of {amount}"
     named = [cause for cause in causes if cause.code not in (None, _UNATTRIBUTED)]
     if not named:
         return f"{said}; no part of it has a known cause."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import streamlit as st
@@ -81,7 +82,7 @@ def _tiles(found: dict[str, Any]) -> None:
     tiles = (
         (
             "Cost of loss",
-            f.money(found["cost_of_loss"], currency),
+            f.cost(found, currency),
             "no price card is loaded" if card is None else f"price card {card}",
             "Each phase's lost GPU-minutes / 60 x the price per GPU-hour in force at that time, summed.",
         ),
@@ -119,23 +120,28 @@ def _money(found: dict[str, Any]) -> None:
             f.instant(phase["end"]),
             minutes(phase["gpu_ms"]),
             minutes(phase["lost_gpu_ms"]),
-            f.money(phase["cost_of_loss"], currency),
+            f.cost(phase, currency),
         )
         for phase in found["phases"]
     ]
-    total = minutes(found["gpu_ms"]), minutes(found["lost_gpu_ms"]), f.money(found["cost_of_loss"], currency)
+    total = minutes(found["gpu_ms"]), minutes(found["lost_gpu_ms"]), f.cost(found, currency)
     frame.heading("Money", "the rows sum to the total")
     head = ("Phase", "From", "To", "GPU-minutes", "of them lost", "Cost")
     frame.table(head, [*rows, ("Sum", "", "", *total)], numbers=(3, 4, 5), fixed=(0, 1, 2), total=True)
     if not found["prices"]:
         st.caption("No price applies: this time is unpriced.")
         return
-    lines = [
-        f"{minutes(p['lost_gpu_ms'])} lost GPU-minutes of model {p['model']} / 60 × {p['per_gpu_hour']} {currency} per "
-        f"GPU-hour, in force since {f.day(p['effective_from'])} = {f.money(p['cost_of_loss'], currency)}"
-        for p in found["prices"]
-    ]
+    lines = [_price(p, p.get("currency", currency)) for p in found["prices"]]
     frame.html("".join(f'<p class="gm-sub">{f.html(line)}</p>' for line in lines))
+
+
+def _price(price: dict[str, Any], currency: str | None) -> str:
+    contract = f", contract {price['contract']}" if "contract" in price else ""
+    return (
+        f"{minutes(price['lost_gpu_ms'])} lost GPU-minutes of model {price['model']}{contract} / 60 × "
+        f"{price['per_gpu_hour']} {currency} per GPU-hour, in force since {f.day(price['effective_from'])} = "
+        f"{f.money(price['cost_of_loss'], currency)}"
+    )
 
 
 def _evidence(found: dict[str, Any]) -> None:
@@ -172,7 +178,8 @@ def _hit(found: dict[str, Any]) -> None:
 
 def _download(found: dict[str, Any], scope: Scope) -> None:
     command = f"gpu-minutes report incident {found['ref']} --format md --as-of {found['revision']}"
-    command += f" --card {scope.card}" if scope.card else ""
+    command += f" --site {shlex.quote(scope.site)}" if scope.site else ""
+    command += f" --card {shlex.quote(scope.card)}" if scope.card else ""
     st.download_button(
         "Report",
         lambda: markdown.report(found, command, found["engine"]),

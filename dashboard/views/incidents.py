@@ -92,7 +92,7 @@ def _list(shown: Sequence[dict[str, Any]], scope: Scope) -> None:
     rows = [
         (
             frame.incident_link(incident, scope),
-            f.money(incident["cost_of_loss"], incident["currency"]),
+            f.cost(incident, incident["currency"]),
             f.short_minutes(incident["lost_gpu_ms"]),
             f"{incident['gpus']:,}",
             f.instant(incident["start"]),

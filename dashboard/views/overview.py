@@ -70,7 +70,7 @@ def _tiles(found: Overview) -> None:
         ),
         (
             "Cost of loss",
-            f.short_money(answer["cost_of_loss"], currency),
+            f.cost(answer, currency, f.short_money),
             card,
             "GPU-minutes lost / 60 x price per GPU-hour in force at that time. Unused and unknown time is priced in "
             "the bridge and never part of this.",
@@ -92,7 +92,7 @@ def _costliest(found: Overview, scope: Scope) -> None:
     rows = [
         (
             frame.incident_link(incident, scope),
-            f.short_money(incident["cost_of_loss"], currency),
+            f.cost(incident, currency, f.short_money),
             f.short_minutes(incident["lost_gpu_ms"]),
             f"{incident['gpus']:,}",
             f.day(incident["start"]),

@@ -53,6 +53,7 @@ alter table place add column revs rev_span, add column currency char(3) check (c
   add constraint ck_place_currency_of_a_site check (currency is null or kind = 'site');
 alter table gpu add column revs rev_span;
 create index ix_gpu_serial on gpu (serial) where serial is not null;
+create index ix_incident_cause_incident on incident_cause (incident_id);
 
 alter table tenure add column contract text check (contract <> ''), add column commissioned instant,
   add column said_model text check (said_model <> ''), add column why text check (why <> ''),
@@ -237,6 +238,7 @@ drop trigger never_changes on rate_line; drop trigger no_truncate on rate_line;
 alter table place drop column revs, drop column currency;
 alter table gpu drop column revs;
 drop index ix_gpu_serial;
+drop index ix_incident_cause_incident;
 drop index uq_rate_line;
 alter table rate_line drop column contract, drop column revs;
 alter table rate_line add constraint rate_line_card_model_key unique (card, model);

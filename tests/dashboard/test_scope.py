@@ -20,7 +20,7 @@ _NAME = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z")), min
 def scopes(draw: st.DrawFn) -> Scope:
     times = sorted(draw(st.lists(_INSTANT, min_size=2, max_size=2, unique=True)))
     start, end = (time if draw(st.booleans()) else None for time in times)
-    return Scope(start, end, draw(st.none() | _NAME), draw(st.none() | st.integers(1, 10**17)))
+    return Scope(start, end, draw(st.none() | _NAME), draw(st.none() | st.integers(1, 10**17)), draw(st.none() | _NAME))
 
 
 @given(scopes())
@@ -42,8 +42,8 @@ def test_any_address_is_read_or_refused_in_words(parameters: dict[str, str]) -> 
 
 def test_every_fault_is_named_at_once() -> None:
     with pytest.raises(BadScope) as caught:
-        scope.read({"from": "yesterday", "to": "2025-01-01T00:00", "rev": "-1", "card": "x" * 200})
-    assert [fault.split("'")[1] for fault in caught.value.faults] == ["from", "to", "rev", "card"]
+        scope.read({"from": "yesterday", "to": "2025-01-01T00:00", "rev": "-1", "card": "x" * 200, "site": "\t"})
+    assert [fault.split("'")[1] for fault in caught.value.faults] == ["from", "to", "rev", "card", "site"]
     with pytest.raises(BadScope, match="'to' is not after 'from'"):
         scope.read({"from": "2025-01-02", "to": "2025-01-02"})
 

@@ -9,7 +9,8 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 
 from warehouse.model.time import format_duration, parse_instant
-from warehouse.report.figures import minutes, money
+from warehouse.report import figures
+from warehouse.report.figures import minutes
 
 _SPECIAL = str.maketrans({letter: "\\" + letter for letter in "\\`*_{}[]<>#|"})
 
@@ -43,9 +44,9 @@ def _render(template: str, incident: Mapping[str, Any], command: str, engine: st
         i=incident,
         command=command,
         engine=engine,
-        cost=lambda amount: money(amount, currency),
-        amount=lambda row: money(row["amount"], row["currency"]),
+        amount=lambda row: figures.money(row["amount"], row["currency"]),
         called=lambda name: _CALLED.get(name, name),
+        cost=lambda row: figures.cost(row, row.get("currency", currency)),
         wall=lambda row: _length(parse_instant(row["end"]) - parse_instant(row["start"])),
     )
 

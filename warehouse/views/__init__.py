@@ -11,12 +11,13 @@ from warehouse.views.goodput import GROUPINGS, goodput
 from warehouse.views.incidents import incident, incidents
 from warehouse.views.late import declared_late_gpu_ms
 from warehouse.views.ledger import BrokenLaw, EmptyLedger, Ledger
-from warehouse.views.lists import fleet, rates, simulated
+from warehouse.views.lists import fleet, rates, simulated, sites
 from warehouse.views.losses import Bucket, CauseLoss, Part, bridge, calendar, cause_losses
 from warehouse.views.marginal import marginal
+from warehouse.views.node import node_day
 from warehouse.views.plans import maintenance
 from warehouse.views.postings import POSTING_GROUPINGS, period_books, period_months
-from warehouse.views.question import Question, ask
+from warehouse.views.question import Question, ask, reading_zone
 from warehouse.views.stays import STAY_COLUMNS, empty_slots, stays
 from warehouse.views.tiles import CHARGED
 
@@ -46,9 +47,12 @@ __all__ = [
     "incidents",
     "maintenance",
     "marginal",
+    "node_day",
     "period_books",
     "period_months",
     "rates",
+    "reading_zone",
     "simulated",
+    "sites",
     "stays",
 ]

@@ -2,80 +2,60 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from decimal import Decimal
-from fractions import Fraction
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
 from warehouse.causes import load_causes
-from warehouse.ledger.price import cost, displayed, displayed_parts, largest_remainder
 from warehouse.model.cause import known
-from warehouse.model.slots import SlotRanges, count
+from warehouse.model.slots import SlotRanges, count, normalise
 from warehouse.model.state import PPM
 from warehouse.model.time import format_instant
-from warehouse.store.places import places
-from warehouse.store.rows import IN_TIME, instant, slot_ranges
-from warehouse.views import rulings
+from warehouse.store.rows import multirange
+from warehouse.views import counts, exact, rulings
+from warehouse.views.goodput import cost_fields
 from warehouse.views.question import Question
-from warehouse.views.tiles import IN_WINDOW, MODEL_BLOCK
+from warehouse.views.tiles import Extents, IncidentArea, of_incidents
+from warehouse.views.where import Nodes
 
-_LIST = f"""
-with {MODEL_BLOCK},
-ev as (
-  select ie.incident_id, ev.* from incident_evidence ie join evidence ev on ev.id = ie.evidence_id
-  where ie.revs @> cast(:rev as bigint) and (cast(:id as bigint) is null or ie.incident_id = :id)),
-hit as (
-  select ev.incident_id, range_agg(r) as slots from ev
-  join model_block b on b.slots && ev.slots::int4multirange and b.during && tstzrange(ev.start_at, ev.end_at, '[]'),
-    unnest(ev.slots * b.slots) as r
-  group by ev.incident_id),
-member as (
-  select ev.incident_id, min(ev.start_at) as start_at, bool_or(ev.end_at is null) as open, max(ev.end_at) as end_at,
-    range_agg(r) as slots, count(distinct ev.id) as evidence, array_agg(distinct ev.state::text) as states,
-    bool_or({IN_WINDOW}) as seen
-  from ev, unnest(ev.slots::int4multirange) as r group by ev.incident_id)
-select m.*, ms_of(m.start_at) as start_ms, ms_of(m.end_at) as end_ms, ic.cause, hit.slots as hit
-from member m join incident_cause ic on ic.incident_id = m.incident_id and ic.role = 'charged'
+# Incidents by their number, or those that the window saw; then all evidence of each, with a site what touches it.
+_SITE = """(cast(:site_slots as int4multirange) is null
+  or ev.slots::int4multirange && cast(:site_slots as int4multirange))"""
+_SEEN = f"""
+select distinct ie.incident_id from evidence ev join incident_evidence ie on ie.evidence_id = ev.id
+  and ie.revs @> cast(:rev as bigint)
+where {counts.IN_WINDOW} and {_SITE}
+"""
+_EVIDENCE = f"""
+with wanted as ({{wanted}}),
+ev as materialized (
+  select ie.incident_id, ev.id, ev.slots::int4multirange as slots, ev.state::text as state, ev.start_at, ev.end_at
+  from wanted w join incident_evidence ie on ie.incident_id = w.incident_id and ie.revs @> cast(:rev as bigint)
+  join evidence ev on ev.id = ie.evidence_id where {_SITE})
+"""
+_MEMBERS = """
+select ev.incident_id, min(ms_of(ev.start_at)) as start_ms, bool_or(ev.end_at is null) as open,
+  max(ms_of(ev.end_at)) as end_ms, count(*) as evidence, array_agg(distinct ev.state) as states, min(ic.cause) as cause
+from ev join incident_cause ic on ic.incident_id = ev.incident_id and ic.role = 'charged'
   and ic.revs @> cast(:rev as bigint)
-left join hit on hit.incident_id = m.incident_id
-where m.seen or cast(:id as bigint) is not null
+group by 1
 """
-
-_LOSS = f"""
-with asked as (select tstzrange(:start, :end) as during),
-tile as (
-  select e.incident_id, e.id, e.state::text as state, int4multirange(e.slots) as slots, e.during * w.during as during,
-    e.lost_ppm
-  from ledger_entry e, asked w
-  where e.revs @> cast(:rev as bigint) and e.{IN_TIME} and e.incident_id is not null
-    and (cast(:id as bigint) is null or e.incident_id = :id))
+_HIT = f"""
+select ev.incident_id, lower(r) as low, upper(r) as high
+from ev join {counts.BLOCKS} on {counts.HIT}, unnest(ev.slots * b.slots) as r
 """
-_AREA = """
-select incident_id, state, sum(slot_count(slots)::numeric * span_ms(during)) as gpu_ms,
-  sum(slot_count(slots)::numeric * span_ms(during) * lost_ppm) as lost_ms_ppm,
-  ms_of(min(lower(during))) as start_ms, ms_of(max(upper(during))) as end_ms
-from tile group by 1, 2
+_NAMED = """
+select ev.incident_id, lower(r) as low, upper(r) as high from ev, unnest(ev.slots) as r
+where ev.incident_id = any(:ids)
 """
-_PRICED = f""", {MODEL_BLOCK}
-select t.incident_id, t.state, b.model, r.per_gpu_hour, ms_of(lower(r.effective)) as effective_ms,
-  sum(slot_count(t.slots * b.slots)::numeric * span_ms(t.during * b.during * r.effective)) as gpu_ms,
-  sum(slot_count(t.slots * b.slots)::numeric * span_ms(t.during * b.during * r.effective) * t.lost_ppm) as lost_ms_ppm
-from tile t join model_block b on b.slots && t.slots and b.during && t.during
-join rate_line l on l.model = b.model and l.card = :card
-join rate r on r.line_id = l.id and r.revs @> cast(:rev as bigint) and r.effective && (t.during * b.during)
-group by 1, 2, 3, 4, 5 order by 1, 2, 3, 5
-"""
-
-_NAMED_NODES = 3
 
 
 def incidents(connection: Connection, question: Question) -> list[dict[str, object]]:
     """Gives a dict per incident that the window saw, the costliest first; figures are clipped to the window."""
-    return _summaries(connection, question, None)
+    return _summaries(connection, question, None, _Money(connection, question, None))
 
 
 def incident(connection: Connection, question: Question, incident_id: int) -> dict[str, object] | None:
@@ -92,7 +72,8 @@ def incident(connection: Connection, question: Question, incident_id: int) -> di
     ).first()
     if merged is None:
         return None
-    found = _summaries(connection, question, incident_id)
+    money = _Money(connection, question, incident_id)
+    found = _summaries(connection, question, incident_id, money)
     if not found:
         return {"id": incident_id, "merged_into": merged.merged_into} if merged.merged_into else None
     cause = known(load_causes(), str(found[0]["cause"]))
@@ -108,8 +89,8 @@ def incident(connection: Connection, question: Question, incident_id: int) -> di
         },
         "contributing": _contributing(connection, question, incident_id),
         **rulings.of_incident(connection, question.rev, incident_id),
-        "phases": _phases(connection, question, incident_id),
-        "prices": _prices(connection, question, incident_id),
+        "phases": _phases(money, question),
+        "prices": _prices(money, question),
         "jobs": _jobs(connection, question, incident_id),
         "evidence": _evidence(connection, question, incident_id),
         "revision": question.rev,
@@ -117,143 +98,162 @@ def incident(connection: Connection, question: Question, incident_id: int) -> di
         "horizon": format_instant(question.horizon_ms),
         "window": {"from": format_instant(question.window.start_ms), "to": format_instant(question.window.end_ms)},
         "price_card": question.card,
+        **({} if question.site is None else {"site": question.site}),
+        **({"currencies": list(question.currencies)} if len(question.currencies) > 1 else {}),
     }
 
 
 def _parameters(question: Question, incident_id: int | None) -> dict[str, object]:
-    return {
-        "start": instant(question.window.start_ms),
-        "end": instant(question.window.end_ms),
-        "rev": question.rev,
-        "to_horizon": question.to_horizon,
-        "card": question.card,
+    return counts.parameters(question) | {
         "id": incident_id,
+        "site_slots": None if question.slots is None else multirange(question.slots),
     }
 
 
-def _summaries(connection: Connection, question: Question, incident_id: int | None) -> list[dict[str, object]]:
-    values = _parameters(question, incident_id)
-    names = _Names(connection, question.rev)
-    area = {r.incident_id: r for r in _sum_up(connection.execute(text(_LOSS + _AREA), values))}
-    rows = connection.execute(text(_LIST), values).all()
-    ids = [row.incident_id for row in rows]
-    # Each incident is rounded by itself: its figure is the same in a list, on its page and in its report.
-    lost = [round(Fraction(area[i].lost_ms_ppm, PPM)) if i in area else 0 for i in ids]
-    money = _money(connection, question, values, ids)
-    summaries = []
-    for row, lost_ms, (amount, priced) in zip(rows, lost, money, strict=True):
-        hit = () if row.hit is None else slot_ranges(row.hit)
-        where = hit or slot_ranges(row.slots)
-        cause = known(load_causes(), row.cause)
-        summaries.append(
-            {
-                "id": row.incident_id,
-                "ref": f"INC-{row.incident_id}",
-                "title": f"{cause.title}: {names.describe(where, count(hit))}",
-                "cause": row.cause,
-                "owner": cause.owner,
-                "states": sorted(row.states),
-                "status": "open" if row.open else "closed",
-                "start": format_instant(row.start_ms),
-                "end": None if row.open else format_instant(row.end_ms),
-                "duration_ms": None if row.open else row.end_ms - row.start_ms,
-                "gpus": count(hit),
-                "nodes": names.nodes_of(where),
-                "evidence_count": row.evidence,
-                "gpu_ms": area[row.incident_id].gpu_ms if row.incident_id in area else 0,
-                "lost_gpu_ms": lost_ms,
-                "cost_of_loss": amount,
-                "unpriced_lost_gpu_ms": lost_ms - round(Fraction(priced, PPM)),
-                "currency": question.currency,
-            }
-        )
-    return sorted(summaries, key=lambda s: (-int(str(s["lost_gpu_ms"])), str(s["start"]), int(str(s["id"]))))
-
-
+@dataclass(slots=True)
 class _Sum:
-    def __init__(self) -> None:
-        self.incident_id = 0
-        self.gpu_ms = 0
-        self.lost_ms_ppm = 0
+    """GPU time of an incident or a phase, and its money per currency; all exact, see `tiles.Area`."""
+
+    gpu_ppm: int = 0
+    lost: int = 0
+    priced_lost: int = 0
+    money: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+
+    def add(self, area: IncidentArea) -> None:
+        self.gpu_ppm += area.gpu_ppm
+        self.lost += area.lost
+        if area.price is not None:
+            self.priced_lost += area.lost
+            self.money[area.price.currency] += area.lost * area.price.units
 
 
-def _sum_up(rows: Iterable[Row[Any]]) -> list[_Sum]:
-    found: dict[int, _Sum] = defaultdict(_Sum)
-    for row in rows:
-        total = found[row.incident_id]
-        total.incident_id = row.incident_id
-        total.gpu_ms += int(row.gpu_ms)
-        total.lost_ms_ppm += int(row.lost_ms_ppm)
-    return list(found.values())
+class _Money:
+    """What is charged to incidents: the areas by incident, state and price."""
+
+    def __init__(self, connection: Connection, question: Question, incident_id: int | None) -> None:
+        self.areas, self.extents = of_incidents(connection, question, incident_id)
+        self.of: dict[int, _Sum] = defaultdict(_Sum)
+        for area in self.areas:
+            self.of[area.incident_id].add(area)
 
 
-def _lost(exact: Sequence[int]) -> list[int]:
-    return largest_remainder([Fraction(part, PPM) for part in exact], round(Fraction(sum(exact), PPM)))
-
-
-def _money(
-    connection: Connection, question: Question, values: dict[str, object], ids: Sequence[int]
-) -> list[tuple[str | None, int]]:
-    """Gives each incident's cost, None where nothing of it has a price, and how much of its loss has one (x 1e6)."""
-    if question.currency is None:
-        return [(None, 0)] * len(ids)
-    amounts: dict[int, Fraction] = defaultdict(Fraction)
-    priced: dict[int, int] = defaultdict(int)
-    for row in connection.execute(text(_LOSS + _PRICED), values):
-        amounts[row.incident_id] += cost(int(row.lost_ms_ppm), row.per_gpu_hour)
-        priced[row.incident_id] += int(row.lost_ms_ppm)
-    lasting = {r.incident_id for r in connection.execute(text(_LOSS + _AREA), values)}
-    return [
-        (None if i in lasting and i not in priced else str(displayed(amounts[i], question.currency)), priced[i])
-        for i in ids
-    ]
-
-
-def _phases(connection: Connection, question: Question, incident_id: int) -> list[dict[str, object]]:
-    """Gives a row per state in order of first appearance: when, how much, at what cost; they sum to the total."""
+def _summaries(
+    connection: Connection, question: Question, incident_id: int | None, money: _Money
+) -> list[dict[str, object]]:
     values = _parameters(question, incident_id)
-    rows = sorted(connection.execute(text(_LOSS + _AREA), values), key=lambda r: (r.start_ms, r.state))
-    amounts: dict[str, Fraction] = defaultdict(Fraction)
-    if question.card is not None:
-        for row in connection.execute(text(_LOSS + _PRICED), values):
-            amounts[row.state] += cost(int(row.lost_ms_ppm), row.per_gpu_hour)
-    lost = _lost([int(row.lost_ms_ppm) for row in rows])
-    shown: Sequence[Decimal | None] = [None] * len(rows)
-    if question.currency is not None and amounts:
-        shown = displayed_parts([amounts[row.state] for row in rows], question.currency)
+    chosen = _EVIDENCE.format(wanted=_SEEN if incident_id is None else "select cast(:id as bigint) as incident_id")
+    rows = connection.execute(text(chosen + _MEMBERS), values).all()
+    hit = _slots(connection.execute(text(chosen + _HIT), values))
+    # Where nothing installed was hit, an incident is named by what its evidence says.
+    elsewhere = [row.incident_id for row in rows if row.incident_id not in hit]
+    said = _slots(connection.execute(text(chosen + _NAMED), values | {"ids": elsewhere})) if elsewhere else {}
+    touched = None if incident_id is None else normalise(part for of in (hit, said) for s in of.values() for part in s)
+    names = Nodes(connection, question.rev, touched)
+    found = [
+        _summary(row, hit.get(row.incident_id, ()), said.get(row.incident_id, ()), names, money, question)
+        for row in rows
+    ]
+    return sorted(found, key=lambda s: (-int(str(s["lost_gpu_ms"])), str(s["start"]), int(str(s["id"]))))
+
+
+def _slots(rows: Iterable[Any]) -> dict[int, SlotRanges]:
+    found: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for number, low, high in rows:
+        found[number].append((low, high))
+    return {number: normalise(ranges) for number, ranges in found.items()}
+
+
+def _summary(
+    row: Row[Any], hit: SlotRanges, said: SlotRanges, names: Nodes, money: _Money, question: Question
+) -> dict[str, object]:
+    nodes = names.of(hit or said)
+    cause = known(load_causes(), row.cause)
+    charged = money.of[row.incident_id] if row.incident_id in money.of else _Sum()
+    lost_ms = exact.rounded(charged.lost, exact.LOST)
+    return {
+        "id": row.incident_id,
+        "ref": f"INC-{row.incident_id}",
+        "title": f"{cause.title}: {names.describe(nodes, count(hit))}",
+        "cause": row.cause,
+        "owner": cause.owner,
+        "states": sorted(row.states),
+        "status": "open" if row.open else "closed",
+        "start": format_instant(row.start_ms),
+        "end": None if row.open else format_instant(row.end_ms),
+        "duration_ms": None if row.open else row.end_ms - row.start_ms,
+        "gpus": count(hit),
+        "nodes": nodes,
+        "evidence_count": row.evidence,
+        "gpu_ms": exact.rounded(charged.gpu_ppm, PPM),
+        "lost_gpu_ms": lost_ms,
+        **cost_fields(_amounts(charged, question), question),
+        "unpriced_lost_gpu_ms": lost_ms - exact.rounded(charged.priced_lost, exact.LOST),
+        "currency": question.currency,
+    }
+
+
+def _amounts(charged: _Sum, question: Question) -> dict[str, str]:
+    """Gives an incident's cost, rounded by itself: the same in a list, on its page and in its report."""
+    if not charged.gpu_ppm and question.currency is not None:
+        return {question.currency: str(exact.amount(0, question.currency))}
+    return {currency: str(exact.amount(money, currency)) for currency, money in charged.money.items()}
+
+
+def _phases(money: _Money, question: Question) -> list[dict[str, object]]:
+    """Gives a row per state in order of first appearance: when, how much, at what cost; they sum to the total."""
+    sums: dict[str, _Sum] = defaultdict(_Sum)
+    for area in money.areas:
+        sums[area.state].add(area)
+    when: Extents = money.extents
+    times = {state: when[number, state] for number, state in when}
+    states = sorted(sums, key=lambda state: (times[state][0], state))
+    gpu_ms = exact.parts([sums[state].gpu_ppm for state in states], PPM)
+    lost = exact.parts([sums[state].lost for state in states], exact.LOST)
+    shown: dict[str, dict[str, str]] = {state: {} for state in states}
+    for currency in question.currencies:
+        amounts = exact.amounts([sums[state].money.get(currency, 0) for state in states], currency)
+        for state, amount in zip(states, amounts, strict=True):
+            if currency in sums[state].money:
+                shown[state][currency] = str(amount)
     return [
         {
-            "state": row.state,
-            "start": format_instant(row.start_ms),
-            "end": format_instant(row.end_ms),
-            "gpu_ms": int(row.gpu_ms),
+            "state": state,
+            "start": format_instant(times[state][0]),
+            "end": format_instant(times[state][1]),
+            "gpu_ms": whole_ms,
             "lost_gpu_ms": lost_ms,
-            "cost_of_loss": str(amount) if amount is not None and row.state in amounts else None,
+            **cost_fields(shown[state], question),
         }
-        for row, lost_ms, amount in zip(rows, lost, shown, strict=True)
+        for state, whole_ms, lost_ms in zip(states, gpu_ms, lost, strict=True)
     ]
 
 
-def _prices(connection: Connection, question: Question, incident_id: int) -> list[dict[str, object]]:
+def _prices(money: _Money, question: Question) -> list[dict[str, object]]:
     """Gives which rate priced how much of the loss, so that a reader can redo it; the rows sum to the total."""
-    if question.card is None or question.currency is None:
-        return []
-    rates: dict[tuple[str, int, Decimal], int] = defaultdict(int)
-    for row in connection.execute(text(_LOSS + _PRICED), _parameters(question, incident_id)):
-        rates[row.model, row.effective_ms, row.per_gpu_hour] += int(row.lost_ms_ppm)
-    ordered = sorted(rates.items())
-    shown = displayed_parts([cost(lost, rate) for (_, _, rate), lost in ordered], question.currency)
-    lost_ms = _lost([lost for _, lost in ordered])
-    return [
-        {
-            "model": model,
-            "effective_from": format_instant(effective_ms),
-            "per_gpu_hour": f"{per_gpu_hour.normalize():f}",
-            "lost_gpu_ms": lost_gpu_ms,
-            "cost_of_loss": str(amount),
-        }
-        for ((model, effective_ms, per_gpu_hour), _), lost_gpu_ms, amount in zip(ordered, lost_ms, shown, strict=True)
-    ]
+    rates = {rate.id: rate for rate in question.rates}
+    lost: dict[int | None, int] = defaultdict(int)
+    for area in money.areas:
+        if area.price is not None:
+            lost[area.price.rate_id] += area.lost
+    rows = []
+    for currency in question.currencies:
+        used = [rates[number] for number in lost if rates[number].currency == currency]
+        used.sort(key=lambda rate: (rate.model, rate.contract or "", rate.start_ms))
+        exact_lost = [lost[rate.id] for rate in used]
+        units = [lost[rate.id] * exact.rate_units(rate.per_gpu_hour) for rate in used]
+        shown = zip(used, exact.parts(exact_lost, exact.LOST), exact.amounts(units, currency), strict=True)
+        for rate, lost_ms, amount in shown:
+            row: dict[str, object] = {
+                "model": rate.model,
+                "effective_from": format_instant(rate.start_ms),
+                "per_gpu_hour": f"{rate.per_gpu_hour.normalize():f}",
+                "lost_gpu_ms": lost_ms,
+                "cost_of_loss": str(amount),
+            }
+            # Only where they say something: without them every row is in the answer's currency and of no contract.
+            row |= {"currency": currency} if len(question.currencies) > 1 else {}
+            rows.append(row | ({"contract": rate.contract} if rate.contract else {}))
+    return rows
 
 
 def _contributing(connection: Connection, question: Question, incident_id: int) -> list[str]:
@@ -272,10 +272,13 @@ def _jobs(connection: Connection, question: Question, incident_id: int) -> list[
     return list(
         connection.execute(
             text(
-                "select distinct a.job from ledger_entry e join allocation a on a.id = e.allocation_id "
-                "where e.incident_id = :id and e.revs @> cast(:rev as bigint) order by 1"
+                "select distinct a.job from ledger_entry e "
+                "join allocation a on a.id = any(coalesce(e.sharers, array[e.allocation_id])) "
+                "where e.incident_id = :id and e.revs @> cast(:rev as bigint) and e.allocation_id is not null "
+                "and (cast(:site_slots as int4multirange) is null "
+                "or cast(:site_slots as int4multirange) && e.slots::int4range) order by 1"
             ),
-            {"id": incident_id, "rev": question.rev},
+            _parameters(question, incident_id),
         ).scalars()
     )
 
@@ -285,9 +288,10 @@ def _evidence(connection: Connection, question: Question, incident_id: int) -> l
         text(
             "select ev.*, ms_of(ev.start_at) as start_ms, ms_of(ev.end_at) as end_ms from incident_evidence ie "
             "join evidence ev on ev.id = ie.evidence_id "
-            "where ie.incident_id = :id and ie.revs @> cast(:rev as bigint) order by ev.start_at, ev.source, ev.key"
+            f"where ie.incident_id = :id and ie.revs @> cast(:rev as bigint) and {_SITE} "
+            "order by ev.start_at, ev.source, ev.key"
         ),
-        {"id": incident_id, "rev": question.rev},
+        _parameters(question, incident_id),
     )
     return [
         {
@@ -305,30 +309,3 @@ def _evidence(connection: Connection, question: Question, incident_id: int) -> l
         }
         for row in rows
     ]
-
-
-class _Names:
-    """Says in words where slots are, as the fleet stood at a revision."""
-
-    def __init__(self, connection: Connection, rev: int) -> None:
-        nodes = (place for place in places(connection, rev) if place.kind == "node")
-        self._nodes = sorted((low, high, place.name) for place in nodes for low, high in place.slots)
-        self._starts = [low for low, _, _ in self._nodes]
-
-    def nodes_of(self, slots: SlotRanges) -> list[str]:
-        """Gives the names of the nodes that the slots touch, in topology order."""
-        found: dict[str, None] = {}
-        for low, high in slots:
-            at = max(0, bisect_right(self._starts, low) - 1)
-            while at < len(self._nodes) and self._nodes[at][0] < high:
-                if self._nodes[at][1] > low:
-                    found[self._nodes[at][2]] = None
-                at += 1
-        return list(found)
-
-    def describe(self, slots: SlotRanges, gpus: int) -> str:
-        """Gives the nodes by name while they are few, else their number."""
-        nodes = self.nodes_of(slots)
-        if len(nodes) > _NAMED_NODES:
-            return f"{len(nodes)} nodes, {nodes[0]} to {nodes[-1]}"
-        return ", ".join(nodes) + (" (1 GPU)" if gpus == 1 else "")

@@ -37,6 +37,11 @@ def fleet(connection: Connection, rev: int) -> list[dict[str, object]]:
     ]
 
 
+def sites(connection: Connection, rev: int) -> list[str]:
+    """Gives the names of the sites known at a revision."""
+    return [site.name for site in stored_fleet.sites(connection, rev)]
+
+
 def simulated(connection: Connection, rev: int) -> bool:
     """Tells whether every GPU of the fleet says of itself, in its model's name, that it is simulated."""
     models = connection.execute(

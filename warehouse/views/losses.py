@@ -1,28 +1,24 @@
-"""Where installed time went on its way to good: by class and state, by cause, and over the calendar."""
+"""Where installed time went on its way to good: by class and state, by cause, and over the calendar.
+
+An amount stands in `cost` where the window has one currency, and in `costs` by currency where it has several.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
-from fractions import Fraction
 
 from sqlalchemy import Connection
 
 from warehouse.causes import load_causes
-from warehouse.ledger.price import cost, displayed_parts, largest_remainder
 from warehouse.model.state import PPM, GpuTimeClass, State
+from warehouse.views import exact
 from warehouse.views.question import Question
-from warehouse.views.tiles import (
-    CHARGED,
-    Area,
-    PricedArea,
-    areas,
-    gpu_class,
-    not_good_ms_ppm,
-    priced_areas,
-)
+from warehouse.views.tiles import CHARGED, Area, areas
+
+Costs = Mapping[str, Decimal]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +29,7 @@ class Part:
     state: State
     gpu_ms: int
     cost: Decimal | None
+    costs: Costs = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +40,7 @@ class CauseLoss:
     title: str
     lost_gpu_ms: int
     cost: Decimal | None
+    costs: Costs = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +52,9 @@ class Bucket:
     classes: Mapping[GpuTimeClass, int]
 
 
+_Step = tuple[GpuTimeClass, State]
+
+
 def bridge(connection: Connection, question: Question, classes: Mapping[str, int]) -> list[Part]:
     """Gives the steps from installed to good; good itself is the one with the state productive.
 
@@ -63,87 +64,92 @@ def bridge(connection: Connection, question: Question, classes: Mapping[str, int
         classes: the six classes that `goodput` gave.
 
     Laws: the parts sum to installed; the parts of a class sum to that class in `goodput`; the costs of the charged
-    classes sum to its `cost_of_loss`.
+    classes sum to its `cost_of_loss`, in each currency.
     """
-    exact: dict[tuple[GpuTimeClass, State], int] = defaultdict(int)
-    money: dict[tuple[GpuTimeClass, State], Fraction] = defaultdict(Fraction)
+    sums: dict[_Step, int] = defaultdict(int)
+    money: dict[str, dict[_Step, int]] = {currency: defaultdict(int) for currency in question.currencies}
     for area in areas(connection, question, "state"):
         for key, part in _split(area):
-            exact[key] += part
-    for priced in priced_areas(connection, question, "state"):
-        for key, part in _split(priced):
-            money[key] += cost(part, priced.per_gpu_hour)
-    shown = _amounts(money, question.currency)
-    parts = []
+            sums[key] += part
+            if area.price is not None:
+                money[area.price.currency][key] += part * area.price.units
+    shown = _amounts(money)
+    steps = []
     for name in GpuTimeClass:
-        keys = sorted((key for key in exact if key[0] is name), key=lambda key: key[1].value)
-        sizes = largest_remainder([Fraction(exact[key], PPM) for key in keys], classes[name.value])
-        parts += [Part(*key, size, shown.get(key)) for key, size in zip(keys, sizes, strict=True)]
-    return parts
+        keys = sorted((key for key in sums if key[0] is name), key=lambda key: key[1].value)
+        sizes = exact.parts([sums[key] for key in keys], exact.LOST, classes[name.value])
+        steps += [Part(*key, size, *_costs(shown[key], question)) for key, size in zip(keys, sizes, strict=True)]
+    return steps
 
 
 def cause_losses(connection: Connection, question: Question) -> list[CauseLoss]:
     """Gives the charged loss per cause, the largest first; loss without a cause comes last and is always there.
 
-    Law: the costs sum to the `cost_of_loss` of `goodput`.
+    Law: the costs sum to the `cost_of_loss` of `goodput`, in each currency.
     """
-    exact: dict[str | None, int] = {None: 0}
-    money: dict[str | None, Fraction] = defaultdict(Fraction)
+    sums: dict[str | None, int] = {None: 0}
+    money: dict[str, dict[str | None, int]] = {currency: {} for currency in question.currencies}
     for area in areas(connection, question, "cause"):
-        if gpu_class(area) in CHARGED:
-            key = _cause(area.key)
-            exact[key] = exact.get(key, 0) + area.lost_ms_ppm
-    for priced in priced_areas(connection, question, "cause"):
-        if gpu_class(priced) in CHARGED:
-            money[_cause(priced.key)] += cost(priced.lost_ms_ppm, priced.per_gpu_hour)
-    keys = sorted(exact, key=lambda key: (key is None, -exact[key], key or ""))
-    lost = largest_remainder([Fraction(exact[key], PPM) for key in keys], round(Fraction(sum(exact.values()), PPM)))
-    shown: list[Decimal | None] = [None] * len(keys)
-    if question.currency is not None:
-        rounded = displayed_parts([money[key] for key in keys], question.currency)
-        shown = [a if key in money or not exact[key] else None for key, a in zip(keys, rounded, strict=True)]
-    return [CauseLoss(key, _title(key), ms, amount) for key, ms, amount in zip(keys, lost, shown, strict=True)]
+        if area.gpu_class not in CHARGED:
+            continue
+        key = None if area.key == "none" else area.key
+        sums[key] = sums.get(key, 0) + area.lost
+        if area.price is not None:
+            of = money[area.price.currency]
+            of[key] = of.get(key, 0) + area.money
+    keys = sorted(sums, key=lambda key: (key is None, -sums[key], key or ""))
+    lost = exact.parts([sums[key] for key in keys], exact.LOST)
+    shown: dict[str | None, dict[str, Decimal]] = {key: {} for key in keys}
+    for currency, of in money.items():
+        amounts = exact.amounts([of.get(key, 0) for key in keys], currency)
+        for key, amount in zip(keys, amounts, strict=True):
+            if key in of or (not sums[key] and question.currency is not None):
+                shown[key][currency] = amount
+    return [CauseLoss(key, _title(key), ms, *_costs(shown[key], question)) for key, ms in zip(keys, lost, strict=True)]
 
 
 def calendar(connection: Connection, question: Question, by: str) -> list[Bucket]:
     """Gives a bucket per `day` or `month` of the window; the classes of a bucket sum to its installed time."""
     installed: dict[str, int] = defaultdict(int)
-    exact: dict[str, dict[GpuTimeClass, int]] = defaultdict(lambda: dict.fromkeys(GpuTimeClass, 0))
+    sums: dict[str, dict[GpuTimeClass, int]] = defaultdict(lambda: dict.fromkeys(GpuTimeClass, 0))
     for area in areas(connection, question, by):
-        installed[area.key] += area.gpu_ms
+        installed[area.key] += area.gpu_ppm
         for (name, _), part in _split(area):
-            exact[area.key][name] += part
+            sums[area.key][name] += part
     buckets = []
     for key in sorted(installed):
-        sizes = largest_remainder([Fraction(exact[key][name], PPM) for name in GpuTimeClass], installed[key])
-        buckets.append(Bucket(key, installed[key], dict(zip(GpuTimeClass, sizes, strict=True))))
+        # A bucket is a whole number of GPU-ms whatever is shared in it.
+        whole = exact.rounded(installed[key], PPM)
+        sizes = exact.parts(list(sums[key].values()), exact.LOST, whole)
+        buckets.append(Bucket(key, whole, dict(zip(GpuTimeClass, sizes, strict=True))))
     return buckets
 
 
-def _split(area: Area | PricedArea) -> list[tuple[tuple[GpuTimeClass, State], int]]:
-    """Splits an area into its class and what of it was good, in GPU-ms x 1,000,000."""
-    state = State(area.state)
-    lost = not_good_ms_ppm(area)
-    kept = area.gpu_ms * PPM - lost
-    parts = [((gpu_class(area), state), lost)] if lost else []
-    return parts + ([((GpuTimeClass.GOOD, State.PRODUCTIVE), kept)] if kept else [])
+def _split(area: Area) -> Iterable[tuple[_Step, int]]:
+    """Splits an area into its class and what of it was good, in GPU-ms x 1e12."""
+    lost = area.not_good
+    if lost:
+        yield (area.gpu_class, State(area.state)), lost
+    if kept := area.gpu_ppm * PPM - lost:
+        yield (GpuTimeClass.GOOD, State.PRODUCTIVE), kept
 
 
-def _amounts(
-    money: Mapping[tuple[GpuTimeClass, State], Fraction], currency: str | None
-) -> dict[tuple[GpuTimeClass, State], Decimal]:
-    """Rounds the charged amounts so that they sum to the headline, and the rest among themselves."""
-    if currency is None:
-        return {}
-    shown: dict[tuple[GpuTimeClass, State], Decimal] = {}
-    for charged in (True, False):
-        keys = [key for key in money if (key[0] in CHARGED) is charged]
-        shown |= dict(zip(keys, displayed_parts([money[key] for key in keys], currency), strict=True))
+def _amounts(money: Mapping[str, Mapping[_Step, int]]) -> Mapping[_Step, dict[str, Decimal]]:
+    """Rounds the charged amounts so that they sum to the headline, and the rest among themselves; by currency."""
+    shown: dict[_Step, dict[str, Decimal]] = defaultdict(dict)
+    for currency, sums in money.items():
+        for charged in (True, False):
+            keys = [key for key in sums if (key[0] in CHARGED) is charged]
+            for key, amount in zip(keys, exact.amounts([sums[key] for key in keys], currency), strict=True):
+                shown[key][currency] = amount
     return shown
 
 
-def _cause(key: str) -> str | None:
-    return None if key == "none" else key
+def _costs(shown: Costs, question: Question) -> tuple[Decimal | None, Costs]:
+    """Gives what stands in `cost` and in `costs`."""
+    if question.currency is not None:
+        return shown.get(question.currency), {}
+    return None, shown
 
 
 def _title(code: str | None) -> str:

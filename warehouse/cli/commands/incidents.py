@@ -8,6 +8,7 @@ import click
 
 from warehouse import views
 from warehouse.cli import edge, tables
+from warehouse.report import figures
 
 
 @click.command("incidents")
@@ -16,6 +17,7 @@ from warehouse.cli import edge, tables
 @click.option("--cause", metavar="CODE", help="Only this cause, or this category before the slash.")
 @click.option("--status", type=click.Choice(["open", "closed"]), help="Only open or only closed ones.")
 @click.option("--node", metavar="NAME", help="Only those that touch this node.")
+@click.option("--site", metavar="NAME", help="Only this site: its part of each incident, in its own currency.")
 @click.option("--limit", type=click.IntRange(min=1), help="Only so many (a table shows 20 unless told).")
 @click.option("--card", metavar="NAME", help="The rate card (default: `list`, or the only one).")
 @edge.reading_options
@@ -25,6 +27,7 @@ def COMMAND(
     cause: str | None,
     status: str | None,
     node: str | None,
+    site: str | None,
     limit: int | None,
     card: str | None,
     form: str,
@@ -32,9 +35,9 @@ def COMMAND(
 ) -> None:
     """Lists the incidents of a window, the costliest first; figures are clipped to the window."""
     with edge.reading(as_of) as (connection, revision):
-        zone = edge.site_zone(connection, revision.rev)
+        zone = views.reading_zone(connection, revision.rev, site)
         times = edge.time_option(start, "--from", zone), edge.time_option(end, "--to", zone)
-        question = views.ask(connection, revision, *times, card)
+        question = views.ask(connection, revision, *times, card, site)
         found: list[dict[str, Any]] = views.incidents(connection, question)
     found = [
         i
@@ -46,12 +49,14 @@ def COMMAND(
     total = len(found)
     limit = 20 if limit is None and form == "table" else limit
     found = found[:limit]
-    columns = ["id", "title", "cause", "status", "start", "end", "gpus", "lost_gpu_ms", "cost_of_loss", "currency"]
-    rows = [[i[column] for column in columns] for i in found]
+    plain = ["id", "title", "cause", "status", "start", "end", "gpus", "lost_gpu_ms"]
+    paid = question.currencies
+    columns = [*plain, *figures.cost_columns(paid), "currency"]
+    rows = [[*(i[column] for column in plain), *figures.cost_cells(i, paid), i["currency"]] for i in found]
     shown = [
         [
             i["ref"], i["title"], i["cause"], i["start"], i["end"] or "open", i["gpus"],
-            tables.minutes(i["lost_gpu_ms"]), tables.money(i["cost_of_loss"], i["currency"]),
+            tables.minutes(i["lost_gpu_ms"]), figures.cost(i, i["currency"]),
         ]
         for i in found
     ]  # fmt: skip

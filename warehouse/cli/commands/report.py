@@ -22,13 +22,17 @@ def COMMAND() -> None:
 @click.argument("number", metavar="ID")
 @click.option("--format", "form", type=click.Choice(["md"]), default="md", show_default=True)
 @click.option("-o", "--output", metavar="FILE", help="Write here (default: standard output).")
+@click.option("--site", metavar="NAME", help="Only what it did to this site, in its own currency.")
 @click.option("--card", metavar="NAME", help="The rate card (default: `list`, or the only one).")
 @click.option("--marginal", is_flag=True, help="Also tell what would have been lost without it.")
 @click.option("--as-of", type=edge.REVISION, metavar="REVISION", help="Read as the ledger stood at a revision.")
-def incident(number: str, form: str, output: str | None, card: str | None, marginal: bool, as_of: int | None) -> None:
+def incident(
+    number: str, form: str, output: str | None, site: str | None, card: str | None, marginal: bool, as_of: int | None
+) -> None:
     """Writes the postmortem cost report of incident ID."""
-    answer = incident_command.read(number, card, as_of, marginal=marginal)
+    answer = incident_command.read(number, card, as_of, site, marginal=marginal)
     command = f"gpu-minutes report incident {answer['ref']} --format {form} --as-of {answer['revision']}"
+    command += f" --site {shlex.quote(site)}" if site else ""
     command += f" --card {shlex.quote(card)}" if card else ""
     command += " --marginal" if marginal else ""
     text = markdown.report(answer, command, answer["engine"])
