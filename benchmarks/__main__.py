@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from benchmarks import exporter, ledger
+from benchmarks import exporter, ledger, scale
 
 
 def main() -> None:
     """Runs them one after the other; the first that fails ends the run."""
     ledger.main()
+    scale.main([])
     exporter.main()
 
 

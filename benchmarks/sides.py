@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -16,8 +17,8 @@ from warehouse.model.state import REPLACED_BY_LOST_WORK, STATE_RANK, State
 from warehouse.model.time import MS_PER_MINUTE, day_cuts
 
 
-def run_sweep(gpus: int, store: bool) -> dict[str, object]:
-    """Sweeps the month, cuts it at midnights, and stores it under the exclusion constraint when asked."""
+def run_sweep(gpus: int) -> dict[str, object]:
+    """Sweeps the month and cuts it at midnights, in memory."""
     claims = month.claims(gpus)
     base_mb = _peak_mb()
     cpu, wall = time.process_time(), time.perf_counter()
@@ -26,7 +27,7 @@ def run_sweep(gpus: int, store: bool) -> dict[str, object]:
     totals: Counter[str] = Counter()
     for entry in entries:
         totals[entry.payload.state.value] += entry.gpu_ms // MS_PER_MINUTE
-    result: dict[str, object] = {
+    return {
         "claims": len(claims) - 1,
         "rows": len(entries),
         "cpu_s": cpu,
@@ -35,32 +36,77 @@ def run_sweep(gpus: int, store: bool) -> dict[str, object]:
         "base_mb": base_mb,
         "totals": dict(totals),
     }
-    if store:
-        result["store_wall_s"] = _store(entries)
-        result["peak_mb"] = _peak_mb()
-    return result
 
 
-def _store(entries: list[object]) -> float:
-    """Loads the entries into an embedded server; the claims of this input name no evidence, so neither do the rows."""
+def run_ledger(gpus: int) -> dict[str, object]:
+    """From 25,000 stored pieces of evidence to stored entries and a revision: what `gpu-minutes book` does.
+
+    The server is another process; its memory is its own and bounded by its settings.
+    """
+    from warehouse import pipeline
     from warehouse.config import Config
-    from warehouse.model.entry import Entry
+    from warehouse.model.evidence import Evidence
+    from warehouse.model.fleet import NodeSpec
+    from warehouse.model.statement import Batch, Statement
+    from warehouse.pipeline import Act
     from warehouse.store import connect, migrate
-    from warehouse.store import entries as store
 
+    now_ms = month.WINDOW.end_ms
+    nodes = [
+        NodeSpec("s", "h", f"r{n // 8:04}", f"n{n:05}", 8, "H100", month.START_MS, now_ms) for n in range(gpus // 8)
+    ]
+    said = [
+        Statement("bench", Evidence("bench", c.key, c.start_ms, c.end_ms, "bench", c.slots, c.state))
+        for c in month.claims(gpus)
+        if not c.floor
+    ]
     with tempfile.TemporaryDirectory(prefix="gm-bench-") as home:
         config = Config(Path(home), None, None)
         engine = connect.open_engine(config)
         migrate.upgrade(engine)
-        with engine.begin() as connection:
-            connection.exec_driver_sql("alter table ledger_entry drop constraint ck_ledger_entry_nothing_invented")
-        wall = time.perf_counter()
-        with engine.begin() as connection:
-            store.change(connection, [], (entry for entry in entries if isinstance(entry, Entry)), 1)
-        wall = time.perf_counter() - wall
+        act = Act("import", "bench", "benchmark", now_ms)
+        pipeline.load_fleet(engine, nodes, act)
+        pipeline.take_in(engine, Batch(tuple(said), len(said)), act, book=False)
+        base_mb = _peak_mb()
+        del said, nodes
+        result: dict[str, object] = {"base_mb": base_mb}
+        for name in ("first", "again"):
+            cpu, wall = time.process_time(), time.perf_counter()
+            done = pipeline.book(engine, Act("derive", "bench", "benchmark", now_ms), until_ms=now_ms)
+            result[f"{name}_cpu_s"] = time.process_time() - cpu
+            result[f"{name}_wall_s"] = time.perf_counter() - wall
+            result[f"{name}_rows"] = done.opened
+        result["peak_mb"] = _peak_mb()
         engine.dispose()
         connect.stop_embedded(config)
-    return wall
+    return result
+
+
+def run_polars(gpus: int, python: str) -> dict[str, object]:
+    """Gives the claims to `polars_minutes.py` under a Python that has Polars."""
+    claims = [
+        (
+            c.slots[0][0],
+            c.slots[0][1],
+            (c.start_ms - month.START_MS) // MS_PER_MINUTE,
+            (c.end_ms - month.START_MS) // MS_PER_MINUTE,
+            STATE_RANK[c.state],
+        )
+        for c in month.claims(gpus)
+    ]
+    given = {
+        "claims": claims,
+        "days": month.DAYS,
+        "lost": _RANK_LOST,
+        "replaced": [STATE_RANK[state] for state in REPLACED_BY_LOST_WORK],
+    }
+    command = [python, str(Path(__file__).parent / "polars_minutes.py")]
+    done = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, check=True)
+    answer: dict[str, object] = json.loads(done.stdout)
+    names = {str(rank): state.value for state, rank in STATE_RANK.items()}
+    totals = answer["totals"]
+    assert isinstance(totals, dict)
+    return answer | {"totals": {names[rank]: count for rank, count in totals.items()}}
 
 
 def run_minutes(gpus: int) -> dict[str, object]:
@@ -125,6 +171,6 @@ def _peak_mb() -> float:
 
 
 if __name__ == "__main__":
-    side, size = sys.argv[1], int(sys.argv[2])
-    answer = run_minutes(size) if side == "minutes" else run_sweep(size, store=side == "store")
-    sys.stdout.write(json.dumps(answer) + "\n")
+    side, size, *more = sys.argv[1:]
+    sides = {"sweep": run_sweep, "minutes": run_minutes, "ledger": run_ledger, "polars": run_polars}
+    sys.stdout.write(json.dumps(sides[side](int(size), *more)) + "\n")
