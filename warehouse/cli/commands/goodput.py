@@ -78,9 +78,9 @@ def _summary(answer: dict[str, Any]) -> list[str]:
     classes = ", ".join(f"{name} {tables.minutes(value)}" for name, value in answer["classes"].items())
     lines = [
         f"classes (GPU-minutes): {classes}",
-        f"unknown              {_share(answer['classes']['unknown'], installed):>9}  of installed: no source speaks",
-        f"availability         {tables.percent(answer['availability']):>9}  of installed, with unknown as available; "
-        f"{tables.percent(answer['availability_excluding_planned'])} excluding planned",
+        f"unknown              {_share(answer['classes']['unknown'], installed):>9}  of installed: {_why_unknown(answer)}",
+        f"availability         {tables.percent(answer['availability']):>9}  of installed, with unknown as available"
+        f"{_excluding_planned(answer)}",
         f"goodput of installed {tables.percent(answer['goodput_of_installed']):>9}",
         f"goodput of allocated {tables.percent(answer['goodput_of_allocated']):>9}  "
         f"of {tables.minutes(answer['allocated_gpu_ms'])} GPU-minutes",
@@ -107,6 +107,16 @@ def _cost(answer: dict[str, Any]) -> str:
     if answer["unpriced_gpu_ms"]:
         said += f"; without a price: {tables.minutes(answer['unpriced_gpu_ms'])} GPU-minutes"
     return said
+
+
+def _excluding_planned(answer: dict[str, Any]) -> str:
+    """Gives the second figure of availability where it is another one."""
+    other = answer["availability_excluding_planned"]
+    return "" if other == answer["availability"] else f"; {tables.percent(other)} excluding planned"
+
+
+def _why_unknown(answer: dict[str, Any]) -> str:
+    return "no source speaks" + (", or jobs contradict each other" if answer["contested_gpu_ms"] else "")
 
 
 def _share(part: int, whole: int) -> str:
