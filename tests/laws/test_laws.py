@@ -36,9 +36,8 @@ from warehouse import pipeline, views
 from warehouse.ledger.claims import allocation_claims, evidence_claims, tenure_claims
 from warehouse.ledger.laws import LawBroken, installed_gpu_ms
 from warehouse.model.evidence import Evidence
-from warehouse.model.slots import count
 from warehouse.model.state import PPM, GpuTimeClass, State
-from warehouse.model.time import MS_PER_HOUR, Window, from_datetime, to_datetime
+from warehouse.model.time import MS_PER_HOUR, Window
 from warehouse.store import evidence as stored
 from warehouse.store import fleet, revisions
 from warehouse.store.incidents import incident_of
@@ -105,8 +104,8 @@ def test_law_02_point(engine: Engine, world: World) -> None:
         ]
         rows = connection.execute(
             text(
-                "select lower(slots), upper(slots), ms_of(lower(during)), ms_of(upper(during)), state::text, evidence_id "
-                "from ledger_head"
+                "select lower(slots), upper(slots), ms_of(lower(during)), ms_of(upper(during)), state::text, "
+                "evidence_id from ledger_head"
             )
         ).all()
     booked: dict[tuple[int, int], list[tuple[str, int | None]]] = defaultdict(list)
@@ -193,7 +192,10 @@ def test_law_06_split(engine: Engine, world: World, data: st.DataObject) -> None
         first, second = ("slots * int4range(0, :cut)", "slots * int4range(:cut, null)"), ("during", "during")
         if not in_slots:
             edge = "to_timestamp(cast(:cut as numeric) / 1000)"
-            first, second = ("slots", "slots"), (f"during * tstzrange(null, {edge})", f"during * tstzrange({edge}, null)")
+            first, second = (
+                ("slots", "slots"),
+                (f"during * tstzrange(null, {edge})", f"during * tstzrange({edge}, null)"),
+            )
         connection.execute(text("create temporary table cut_entry on commit drop as select * from ledger_entry "
                                 "where id = :id"), {"id": row.id})  # fmt: skip
         connection.execute(text("delete from ledger_entry where id = :id"), {"id": row.id})
@@ -372,8 +374,8 @@ def test_law_13_no_clamping(engine: Engine, world: World) -> None:
         connection.execute(text("set local session_replication_role = 'replica'"))
         connection.execute(text("alter table ledger_entry drop constraint ex_ledger_entry_one_state"))
         for harm in ("delete from ledger_entry where id = (select min(id) from ledger_head)",
-                     "insert into ledger_entry (slots, during, revs, state, lost_ppm, basis, rule) select slots, during, "
-                     "revs, 'unknown', 0, 'none', 'silence' from ledger_head limit 1"):  # fmt: skip
+                     "insert into ledger_entry (slots, during, revs, state, lost_ppm, basis, rule) select slots, "
+                     "during, revs, 'unknown', 0, 'none', 'silence' from ledger_head limit 1"):  # fmt: skip
             with connection.begin_nested() as savepoint:
                 connection.execute(text(harm))
                 with pytest.raises(LawBroken, match="conservation"):

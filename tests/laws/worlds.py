@@ -62,7 +62,8 @@ def fleets(draw: st.DrawFn) -> tuple[NodeSpec, ...]:
         nodes.append(
             NodeSpec(
                 "s", "h", rack, name, GPUS, draw(st.sampled_from(["H100", "B200"])), at(arrives),
-                None if leaves is None else at(leaves), timezone="America/New_York", stranded=draw(st.integers(0, 9)) == 0,
+                None if leaves is None else at(leaves), timezone="America/New_York",
+                stranded=draw(st.integers(0, 9)) == 0,
             )
         )  # fmt: skip
     return tuple(nodes)

@@ -50,7 +50,7 @@ def winner(claims: Sequence[Claim], slot: int, at_ms: int) -> Claim | None:
 
 
 def best(claims: Sequence[Claim]) -> Claim | None:
-    """Gives the best rank, then the measured word, then the earlier onset, then the smaller id: 9 before 10 before b."""
+    """Gives the best rank, then the measured word, then the earlier onset, then the smaller id: 9, 10, b."""
     return min(
         claims,
         key=lambda c: (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import logging
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,11 +13,16 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 
 from warehouse.model.entry import Entry
-from warehouse.model.time import from_datetime
+from warehouse.model.time import format_instant, from_datetime
 from warehouse.store.rows import driver, instant, milliseconds
 
 # One writer per ledger; any number of readers.
 WRITER_LOCK = 4_777_002
+# After this long a waiting writer says whom it waits for; until then it only looks, so often.
+_PATIENCE_SECONDS = 2.0
+_LOOK_SECONDS = 0.05
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +41,35 @@ class Revision:
 
 
 def lock_writer(connection: Connection) -> None:
-    """Waits to be the one writer until this transaction ends."""
-    connection.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": WRITER_LOCK})
+    """Waits to be the one writer until this transaction ends; says so in the log when that takes more than a moment.
+
+    It is the first lock that an act takes and the only one that two acts contend for, so that none can deadlock.
+    """
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    lock = {"lock": WRITER_LOCK}
+    while not connection.execute(text("select pg_try_advisory_xact_lock(:lock)"), lock).scalar_one():
+        if time.monotonic() > deadline:
+            _LOG.info("waiting for the one writer of the ledger: %s", _holder(connection))
+            connection.execute(text("select pg_advisory_xact_lock(:lock)"), lock)
+            return
+        time.sleep(_LOOK_SECONDS)
+
+
+def _holder(connection: Connection) -> str:
+    """Gives who holds the writer's lock; of another role's session the database tells only the process."""
+    row = connection.execute(
+        text(
+            "select a.pid, a.application_name, a.xact_start from pg_locks l join pg_stat_activity a using (pid) "
+            "where l.locktype = 'advisory' and l.classid = 0 and l.objid = :lock and l.objsubid = 1 and l.granted "
+            "and l.database = (select oid from pg_database where datname = current_database())"
+        ),
+        {"lock": WRITER_LOCK},
+    ).first()
+    if row is None:
+        return "another writer waits for it too"
+    who = f"{row.application_name}, " if row.application_name else ""
+    since = "" if row.xact_start is None else f", since {format_instant(from_datetime(row.xact_start))}"
+    return f"{who}database process {row.pid}{since}"
 
 
 def latest(connection: Connection, as_of: int | None = None) -> Revision | None:

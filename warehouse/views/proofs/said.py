@@ -9,12 +9,14 @@ from warehouse.store.revisions import Revision
 from warehouse.views.proofs.places import slot_name
 
 _INVENTED = """
-select e.state, lower(e.slots) as slot, ms_of(lower(e.during)) as at_ms from ledger_entry e
+select case when e.lost_ppm in (0, 1000000) then e.state::text else e.state || ' with a loss of ' || e.lost_ppm || ' ppm'
+  end as said, lower(e.slots) as slot, ms_of(lower(e.during)) as at_ms from ledger_entry e
 left join evidence ev on ev.id = e.evidence_id left join allocation a on a.id = e.allocation_id
 where e.revs @> cast(:rev as bigint) and not coalesce(case
   when e.rule in ('silence', 'conflict') then e.state = 'unknown' and e.lost_ppm = 0 and e.evidence_id is null
   when e.evidence_id is not null then ev.state::text = e.state::text
     and ev.slots::int4multirange @> e.slots::int4range and tstzrange(ev.start_at, ev.end_at) @> e.during::tstzrange
+    and e.lost_ppm = coalesce(ev.lost_ppm, case when e.state = 'productive' then 0 else 1000000 end)
   when e.basis = 'presumed' then e.state = 'productive' and a.slots::int4multirange @> e.slots::int4range
     and tstzrange(a.start_at, a.end_at) @> e.during::tstzrange
   else e.state = 'stranded' and (select count(*) from tenure t where t.stranded and e.slots::int4range @> t.slot
@@ -55,7 +57,7 @@ def nothing_invented(connection: Connection, revision: Revision) -> str | None:
     if row is None:
         return None
     where = slot_name(connection, revision.rev, row.slot)
-    return f"{where} is booked {row.state} at {format_instant(row.at_ms)}, which nothing that was said covers"
+    return f"{where} is booked {row.said} at {format_instant(row.at_ms)}, which nothing that was said covers"
 
 
 def one_charge(connection: Connection, revision: Revision) -> str | None:
