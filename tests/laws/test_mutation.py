@@ -97,7 +97,8 @@ MUTATIONS: dict[str, tuple[str, set[str], set[int]]] = {
         {8},
     ),
     "two prices": (
-        "insert into rate (line_id, per_gpu_hour, effective, revs) select line_id, 1, effective, revs from rate limit 1",
+        "insert into rate (line_id, per_gpu_hour, effective, revs) "
+        "select line_id, 1, effective, revs from rate limit 1",
         {"one price per instant"},
         {9},
     ),
@@ -118,8 +119,8 @@ MUTATIONS: dict[str, tuple[str, set[str], set[int]]] = {
     "a hand-edited posting": ("update posting set gpu_ms = gpu_ms + 1", set(), set()),
     "a posting slipped in": (
         "insert into posting (site_id, billing, charge, charge_day, kind, card, currency, model, state, gpu_ms, "
-        "lost_gpu_ms, revs) select site_id, billing, charge, charge_day, kind, card, currency, model, state, 1, 0, revs "
-        "from posting limit 1",
+        "lost_gpu_ms, revs) select site_id, billing, charge, charge_day, kind, card, currency, model, state, 1, 0, "
+        "revs from posting limit 1",
         set(),
         set(),
     ),

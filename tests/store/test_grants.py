@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +11,8 @@ import pytest
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
-from tests.conftest import run_cli
+from tests.conftest import Answer
+from warehouse.cli import run
 from warehouse.errors import BadInput
 from warehouse.store import grants, migrate
 
@@ -51,6 +54,20 @@ def as_role(engine: Engine, role: str) -> str:
     )
 
 
+def run_cli(url: str, *arguments: object, cwd: Path) -> Answer:
+    """Runs a command inside this process, on one database and in one folder."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        patch.setenv("GPU_MINUTES_DATABASE_URL", url)
+        patch.chdir(cwd)
+        code = run([str(argument) for argument in arguments])
+    return Answer(code, out.getvalue(), err.getvalue())
+
+
 def tables(connection: Connection) -> list[str]:
     found = connection.execute(
         text("select relname from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r' order by 1")
@@ -87,9 +104,11 @@ def test_the_whole_command_line_works_as_writer_and_reader(owner: Engine, tmp_pa
     grants.grant(owner, "gm_reader", reader=True)
     fill(as_role(owner, "gm writer"), tmp_path)
     for command in READING:
-        written = run_cli(as_role(owner, "gm writer"), *command, "--format", "json" if command[0] != "report" else "md")
-        read = run_cli(as_role(owner, "gm_reader"), *command, "--format", "json" if command[0] != "report" else "md")
+        form = () if command[0] == "report" else ("--format", "json")
+        written = run_cli(as_role(owner, "gm writer"), *command, *form, cwd=tmp_path)
+        read = run_cli(as_role(owner, "gm_reader"), *command, *form, cwd=tmp_path)
         assert (written.code, read.code, read.err) == (0, 0, ""), (command, written.err, read.err)
+    (tmp_path / "evidence.csv").write_text(EVIDENCE + "3,ops,2026-01-02T10:00:00Z,,n2,down,\n")
     said = run_cli(as_role(owner, "gm_reader"), "import", "evidence", "evidence.csv", cwd=tmp_path)
     assert said.code == 1
     assert said.err.count("\n") == 1
@@ -102,7 +121,7 @@ def test_a_reader_reads_though_the_catalogue_of_causes_is_older(owner: Engine, t
     fill(as_role(owner, "gm writer"), tmp_path)
     with owner.begin() as connection:
         connection.execute(text("update cause set title = 'as an older version wrote it' where code = 'host/dram'"))
-    answer = run_cli(as_role(owner, "gm_reader"), "goodput")
+    answer = run_cli(as_role(owner, "gm_reader"), "goodput", cwd=tmp_path)
     assert (answer.code, answer.err) == (0, "")
 
 
@@ -170,8 +189,8 @@ def test_history_refuses_its_owner_too(owner: Engine, tmp_path: Path) -> None:
         ("postgres", "owns the ledger"),
     ],
 )
-def test_roles_that_are_refused(owner: Engine, role: str, reason: str) -> None:
+def test_roles_that_are_refused(owner: Engine, role: str, reason: str, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=reason):
         grants.grant(owner, role)
-    answer = run_cli(owner.url.set(drivername="postgresql").render_as_string(hide_password=False), "db", "grant", role)
+    answer = run_cli(as_role(owner, "postgres"), "db", "grant", role, cwd=tmp_path)
     assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)

@@ -59,7 +59,8 @@ def _holder(connection: Connection) -> str:
     """Gives who holds the writer's lock; of another role's session the database tells only the process."""
     row = connection.execute(
         text(
-            "select a.pid, a.application_name, a.xact_start from pg_locks l join pg_stat_activity a using (pid) "
+            "select a.pid, a.application_name, ms_of(a.xact_start) as since_ms "
+            "from pg_locks l join pg_stat_activity a using (pid) "
             "where l.locktype = 'advisory' and l.classid = 0 and l.objid = :lock and l.objsubid = 1 and l.granted "
             "and l.database = (select oid from pg_database where datname = current_database())"
         ),
@@ -68,7 +69,7 @@ def _holder(connection: Connection) -> str:
     if row is None:
         return "another writer waits for it too"
     who = f"{row.application_name}, " if row.application_name else ""
-    since = "" if row.xact_start is None else f", since {format_instant(from_datetime(row.xact_start))}"
+    since = "" if row.since_ms is None else f", since {format_instant(row.since_ms)}"
     return f"{who}database process {row.pid}{since}"
 
 

@@ -9,8 +9,8 @@ from warehouse.store.revisions import Revision
 from warehouse.views.proofs.places import slot_name
 
 _INVENTED = """
-select case when e.lost_ppm in (0, 1000000) then e.state::text else e.state || ' with a loss of ' || e.lost_ppm || ' ppm'
-  end as said, lower(e.slots) as slot, ms_of(lower(e.during)) as at_ms from ledger_entry e
+select e.state || case when e.lost_ppm in (0, 1000000) then '' else ' with a loss of ' || e.lost_ppm || ' ppm' end
+  as said, lower(e.slots) as slot, ms_of(lower(e.during)) as at_ms from ledger_entry e
 left join evidence ev on ev.id = e.evidence_id left join allocation a on a.id = e.allocation_id
 where e.revs @> cast(:rev as bigint) and not coalesce(case
   when e.rule in ('silence', 'conflict') then e.state = 'unknown' and e.lost_ppm = 0 and e.evidence_id is null
