@@ -1,13 +1,12 @@
-"""The conservation laws, one to ten and thirteen, over random worlds through the real pipeline on PostgreSQL.
+"""The conservation laws, one to nine and thirteen, over random worlds through the real pipeline on PostgreSQL.
 
-Laws eleven (mutation) and twelve (schema) have files of their own. After each world the same laws are asked in SQL.
+Laws ten (calendar), eleven (mutation) and twelve (schema) have files of their own.
+After each world the same laws are asked in SQL.
 """
 
 from __future__ import annotations
 
-import os
 import random
-import time
 from collections import defaultdict
 from fractions import Fraction
 
@@ -18,6 +17,8 @@ from sqlalchemy import Connection, Engine, text
 
 from tests.laws.statements import broken
 from tests.laws.worlds import (
+    ALL_NODES,
+    FLAT_RATE,
     HOURS,
     START,
     World,
@@ -26,7 +27,6 @@ from tests.laws.worlds import (
     build,
     evidence,
     newest,
-    open_engine,
     tell,
     worlds,
 )
@@ -239,7 +239,7 @@ def test_law_07_monotone(engine: Engine, world: World, data: st.DataObject) -> N
 
 def test_law_08_incidents(engine: Engine) -> None:
     """What bridges two incidents keeps their cost: cost(A) + cost(B) + the bridge's own; taken away, they part."""
-    empty_world = World(_all_nodes(), (), _flat_rate())
+    empty_world = World(ALL_NODES, (), FLAT_RATE)
     first = Evidence("ops", "a", at(1), at(3), "a1", (), State.DOWN, cause="host/dram")
     other = Evidence("ops", "b", at(5), at(8), "a1", (), State.DOWN, cause="host/dram")
     build(engine, World(empty_world.nodes, (first, other), empty_world.rates))
@@ -325,44 +325,6 @@ def _worth_hour_by_hour(connection: Connection, world: World) -> Fraction:
     return worth
 
 
-@pytest.mark.parametrize(("month", "hours"), [("2026-03", 743), ("2026-11", 721), ("2026-04", 720)])
-def test_law_10_months(engine: Engine, month: str, hours: int) -> None:
-    """In America/New_York March has 743 hours and November 721."""
-    build(engine, World(_all_nodes(), (), ()))
-    pipeline.book(engine, pipeline.Act("derive", "x", "law", at(24 * 300)), until_ms=at(24 * 300))
-    with engine.connect() as connection:
-        question = views.ask(connection, newest(connection), at(-24 * 30), at(24 * 299))
-        rows = views.goodput(connection, question, "month")["rows"]
-        assert isinstance(rows, list)
-        gpu_ms = {row["key"]: row["gpu_ms"] for row in rows}
-        # The fleet came on 7 March at midnight UTC: 143 hours, 19:00 of the 6th in New York, after its first midnight.
-        missing = 6 * 24 - 5 if month == "2026-03" else 0
-        assert gpu_ms[month] == 8 * (hours - missing) * MS_PER_HOUR
-
-
-@pytest.mark.parametrize("zone", ["America/New_York", "Pacific/Kiritimati", "UTC"])
-def test_law_10_viewer(engine: Engine, zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the session's zone nor the process's changes a figure of a day or month, or a link of the chain."""
-    item = Evidence("ops", "a", at(20), at(50), "rack:ra", (), State.DOWN, cause="host/dram")
-    build(engine, World(_all_nodes(), (item,), _flat_rate()))
-    with engine.connect() as connection:
-        expected = [views.goodput(connection, ask(connection), by) for by in ("day", "month")]
-    monkeypatch.setenv("TZ", zone)
-    time.tzset()
-    try:
-        url = engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
-        elsewhere = open_engine(url)
-        with elsewhere.connect() as connection:
-            connection.execute(text(f"set timezone = '{zone}'"))
-            assert [views.goodput(connection, ask(connection), by) for by in ("day", "month")] == expected
-            prove(connection)
-        elsewhere.dispose()
-    finally:
-        monkeypatch.undo()
-        time.tzset()
-    assert os.environ.get("TZ") != zone
-
-
 @given(worlds(most=6))
 @examples(6)
 def test_law_13_no_clamping(engine: Engine, world: World) -> None:
@@ -382,23 +344,6 @@ def test_law_13_no_clamping(engine: Engine, world: World) -> None:
                     views.goodput(connection, ask(connection), "state")
                 savepoint.rollback()
         connection.rollback()
-
-
-def _all_nodes():  # type: ignore[no-untyped-def]
-    from tests.laws.worlds import GPUS, NODES
-    from warehouse.model.fleet import NodeSpec
-
-    return tuple(
-        NodeSpec("s", "h", rack, name, GPUS, "H100", START, timezone="America/New_York") for name, rack in NODES.items()
-    )
-
-
-def _flat_rate():  # type: ignore[no-untyped-def]
-    from decimal import Decimal
-
-    from warehouse.model.rate import RateSpec
-
-    return (RateSpec("list", "H100", "USD", Decimal(2), START),)
 
 
 def _incident_costs(engine: Engine) -> dict[str, str]:

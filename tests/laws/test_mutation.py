@@ -8,20 +8,17 @@ import pytest
 from sqlalchemy import Connection, Engine, text
 
 from tests.laws.statements import broken
-from tests.laws.worlds import HOURS, NODES, START, World, act, at, build, newest
+from tests.laws.worlds import ALL_NODES, HOURS, START, World, act, at, build, newest
 from warehouse import pipeline
 from warehouse.ledger.laws import LawBroken
 from warehouse.model.evidence import Allocation, Evidence
-from warehouse.model.fleet import NodeSpec
 from warehouse.model.rate import RateSpec
 from warehouse.model.state import State
 from warehouse.store import revisions
 from warehouse.views.check import check
 
 WORLD = World(
-    tuple(
-        NodeSpec("s", "h", rack, name, 2, "H100", START, timezone="America/New_York") for name, rack in NODES.items()
-    ),
+    ALL_NODES,
     (
         Evidence("ops", "1", at(5), at(30), "a1", (), State.DOWN, cause="host/dram"),
         Evidence("ops", "2", at(40), at(45), "rack:rb", (), State.DEGRADED, cause="fabric/nic", lost_ppm=250_000),

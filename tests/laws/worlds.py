@@ -33,6 +33,13 @@ CAUSES = ("host/dram", "power/psu", "fabric/nic", None)
 TENANTS = ("red", "blue")
 
 
+# A world of which nothing has to be drawn: the four nodes from the start, at two dollars an hour.
+ALL_NODES = tuple(
+    NodeSpec("s", "h", rack, name, GPUS, "H100", START, timezone="America/New_York") for name, rack in NODES.items()
+)
+FLAT_RATE = (RateSpec("list", "H100", "USD", Decimal(2), START),)
+
+
 def at(hour: float) -> int:
     """Gives the millisecond so many hours after the world's start."""
     return START + round(hour * MS_PER_HOUR)

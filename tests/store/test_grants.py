@@ -148,6 +148,16 @@ def test_each_table_and_verb(owner: Engine, tmp_path: Path, reader: bool) -> Non
                     allowed.add(f"{table}.{column}")
             insert = refused(connection, f"insert into {table} select * from {table} where false")
             assert (insert is None or "permission denied" not in insert) is not reader or "cannot insert" in insert
+    with owner.connect() as connection:
+        # A view writes with its owner's rights: nobody writes through one.
+        through = connection.execute(
+            text(
+                "select string_agg(privilege_type, ',') from information_schema.role_table_grants "
+                "where grantee = :role and table_name = 'ledger_head'"
+            ),
+            {"role": role},
+        ).scalar_one()
+    assert through == "SELECT"
     closing = {name.split(".")[0] for name in allowed if name.endswith(".revs")}
     others = {name for name in allowed if not name.endswith(".revs")}
     assert others == set() if reader else {

@@ -23,7 +23,8 @@ _ONLY_READ = ("alembic_version",)
 
 _TABLES = """
 select c.relname as name, exists (
-    select 1 from pg_trigger t where t.tgrelid = c.oid and t.tgname = 'only_closes') as closes
+    select 1 from pg_trigger t where t.tgrelid = c.oid and t.tgname = 'only_closes') as closes,
+  c.relkind = 'v' as is_view
 from pg_class c where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p', 'v') order by 1
 """
 
@@ -49,7 +50,7 @@ def grant(engine: Engine, role: str, *, reader: bool = False) -> int:
                 to = {"table": sql.Identifier(table.name), "role": named}
                 cursor.execute(sql.SQL("revoke all on {table} from {role}").format(**to))
                 cursor.execute(sql.SQL("grant select on {table} to {role}").format(**to))
-                if reader or table.name in _ONLY_READ:
+                if reader or table.is_view or table.name in _ONLY_READ:
                     continue
                 cursor.execute(sql.SQL("grant insert on {table} to {role}").format(**to))
                 columns = ("revs",) if table.closes else _UPDATED.get(table.name, ())
@@ -59,7 +60,7 @@ def grant(engine: Engine, role: str, *, reader: bool = False) -> int:
                     cursor.execute(statement.format(columns=listed, **to))
             if not reader:
                 cursor.execute(sql.SQL("grant usage on all sequences in schema {} to {}").format(schema, named))
-        return len(tables)
+        return sum(not table.is_view for table in tables)
 
 
 def _refuse(connection: Connection, role: str) -> None:
