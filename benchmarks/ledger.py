@@ -103,8 +103,8 @@ def _growth(grown: list[tuple[int, dict[str, Any], dict[str, Any]]]) -> str:
             "",
             "- Booked first: evidence is grouped into incidents, swept, written under the constraint, chained. Derived "
             "again: read, swept, compared with what stands; nothing differs, so nothing is written.",
-            f"- {platform.python_implementation()} {platform.python_version()}, {platform.machine()}, two shared cores; "
-            f"seed {month.SEED}, one run a side.",
+            f"- {platform.python_implementation()} {platform.python_version()}, {platform.machine()}, two shared "
+            f"cores; seed {month.SEED}, one run a side.",
         ]
     )
 

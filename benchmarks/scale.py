@@ -28,7 +28,7 @@ from warehouse.model.evidence import Evidence
 from warehouse.model.rate import RateSpec
 from warehouse.model.state import State
 from warehouse.model.statement import Batch, Statement
-from warehouse.model.time import MS_PER_DAY, MS_PER_HOUR
+from warehouse.model.time import MS_PER_DAY, MS_PER_HOUR, to_datetime
 from warehouse.pipeline import Act
 from warehouse.store import connect, entries, migrate, revisions
 from warehouse.views.check import check
@@ -103,7 +103,8 @@ def _build(engine: Engine, pods: int, days: int, measured: Measured) -> None:
         began = time.perf_counter()
         done = pipeline.take_in(engine, Batch(tuple(month), len(month)), act, until_ms=act.now_ms)
         statements += len(month)
-        sys.stderr.write(f"month {number}: {len(month):,} in, {done.opened:,} out, {time.perf_counter() - began:.1f} s\n")
+        took = time.perf_counter() - began
+        sys.stderr.write(f"month {number}: {len(month):,} in, {done.opened:,} out, {took:.1f} s\n")
     wall = time.perf_counter() - wall
     with engine.connect() as connection:
         rows = connection.execute(text("select count(*) from ledger_entry")).scalar_one()
@@ -139,7 +140,8 @@ def _ask(engine: Engine, days: int, measured: Measured) -> None:
         question = views.ask(connection, revision, start, start + month * MS_PER_DAY)
         for by in ("state", "cause", "tenant", "rack", "node"):
             measured.add(f"{month} days by {by}", _median(lambda by=by: views.goodput(connection, question, by)))
-        if hasattr(views, "node_day"): measured.add("one node-day", _median(lambda: views.node_day(connection, question, "n000100")))
+        day = to_datetime(start).date().isoformat()
+        measured.add("one node-day", _median(lambda: views.node_day(connection, revision, "n000100", day)))
         ranked = views.incidents(connection, question)
         measured.add(f"{month} days of incidents", _median(lambda: views.incidents(connection, question)))
         costliest = int(str(ranked[0]["id"]))
@@ -174,7 +176,7 @@ def _prove(engine: Engine, measured: Measured) -> None:
     with engine.connect() as connection:
         revision = revisions.latest(connection)
         assert revision is not None
-        proofs = check(connection, revision)
+        proofs = list(check(connection, revision))
     broken = [proof for proof in proofs if not proof.holds]
     if broken:
         sys.exit(f"a law is broken: {broken[0]}")

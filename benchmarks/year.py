@@ -3,8 +3,8 @@
 Generator (seeded, stated in docs/benchmarks.md):
 
 - 196 pods of 64 nodes of 8 GPUs. Jobs fill a pod as buddies: a block of nodes is taken whole with the chance of its
-  size or splits into halves for one to three days. So six tenths of the GPU time is in jobs of 256 GPUs and more (Meta's
-  RSC-1: 66 %, arXiv:2410.21680).
+  size or splits into halves for one to three days. So six tenths of the GPU time is in jobs of 256 GPUs and more
+  (Meta's RSC-1: 66 %, arXiv:2410.21680).
 - Lengths are lognormal, median 16 h, 24 h from 256 GPUs on, at most 7 days (RSC's limit); up to three hours of nothing
   between, so that nine tenths of the time is held.
 - Node faults at RSC-1's rate of 6.5 per 1,000 node-days, lognormal, median 4 h; each takes up to an hour of the whole

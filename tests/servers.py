@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,8 +40,13 @@ def wait_for(url: str, seconds: float = 20.0) -> None:
 
 
 @contextmanager
-def debian_postgres() -> Iterator[str]:
-    """Runs the distribution's own PostgreSQL on a socket; gives its address without a database name."""
+def debian_postgres(preload: Path | None = None, environ: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Runs the distribution's own PostgreSQL on a socket; gives its address without a database name.
+
+    Args:
+        preload: a library that stands before the C library in the server.
+        environ: what else the server's environment holds; `{home}` stands for the folder of this server.
+    """
     versions = sorted(DEBIAN_POSTGRES.glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
     assert versions, "PostgreSQL is missing; install it: apt-get install postgresql"
     binaries = versions[-1].parent
@@ -58,7 +63,8 @@ def debian_postgres() -> Iterator[str]:
         _run([binaries / "initdb", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "-N", data], user)
         options = f"-h '' -k {home} -c fsync=off"
         start = [binaries / "pg_ctl", "-D", data, "-w", "-l", home / "log", "-o", options, "start"]
-        _run(start, user)
+        more = {name: value.replace("{home}", str(home)) for name, value in (environ or {}).items()}
+        _run(start, user, more | ({} if preload is None else {"LD_PRELOAD": str(preload)}))
         try:
             yield f"postgresql://postgres@/{{}}?host={home}"
         finally:
@@ -67,8 +73,14 @@ def debian_postgres() -> Iterator[str]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _run(command: list[object], user: str | None) -> None:
+def _run(command: list[object], user: str | None, environ: Mapping[str, str] | None = None) -> None:
     result = subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, user=user, cwd="/", timeout=60
+        [str(part) for part in command],
+        capture_output=True,
+        text=True,
+        user=user,
+        cwd="/",
+        timeout=60,
+        env={**os.environ, **(environ or {})},
     )
     assert result.returncode == 0, result.stderr or result.stdout

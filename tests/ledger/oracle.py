@@ -112,9 +112,12 @@ def winner(claims: Sequence[Claim], slot: int, at_ms: int) -> Claim | None:
 
 
 def best(claims: Sequence[Claim]) -> Claim | None:
-    """Gives the best rank, then the measured word, then the earlier onset, then the smaller id."""
+    """Gives the best rank, then the measured word, then the earlier onset, then the smaller id: 9, 10, b."""
     return min(
         claims,
-        key=lambda c: (RANK.index(c.state.value), c.basis == "presumed", c.start_ms, int(c.key)),
+        key=lambda c: (
+            RANK.index(c.state.value), c.basis == "presumed", c.start_ms,
+            (0, int(c.key), "") if c.key.isdecimal() else (1, 0, c.key),
+        ),
         default=None,
-    )
+    )  # fmt: skip

@@ -121,4 +121,4 @@ def prove(connection: Connection) -> list[Proof]:
     """Gives the proofs of all laws at the newest revision."""
     revision = revisions.latest(connection)
     assert revision is not None
-    return check(connection, revision)
+    return list(check(connection, revision))

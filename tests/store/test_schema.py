@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.exc import DBAPIError
 
 from warehouse.store import migrate
-from warehouse.views.check import CONSTRAINTS
+from warehouse.views.proofs.guards import CONSTRAINTS
 
 
 def engine_of(url: str) -> Engine:

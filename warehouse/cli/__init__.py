@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 
@@ -28,6 +29,7 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Runs one command and gives its exit code."""
+    _show_waiting()
     try:
         # Not through `cli.main`, which ends a closed pipe by itself, silently and with exit 1.
         with cli.make_context("gpu-minutes", arguments) as context:
@@ -55,6 +57,16 @@ def run(arguments: list[str]) -> int:
         return 0
     except OSError as exc:
         return _fail(1, f"cannot go on: {exc.strerror or exc}")
+
+
+def _show_waiting() -> None:
+    """Lets a terminal see what a command waits for; a pipe sees results and errors alone."""
+    log = logging.getLogger("warehouse")
+    if sys.stderr.isatty() and not log.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("gpu-minutes: %(message)s"))
+        log.addHandler(handler)
+        log.setLevel(logging.INFO)
 
 
 def _fail(code: int, *lines: str) -> int:

@@ -135,7 +135,12 @@ def _engine(url: str) -> Engine:
     return create_engine(
         url,
         poolclass=NullPool,
-        connect_args={"options": "-c timezone=UTC -c client_min_messages=warning", "connect_timeout": 10},
+        connect_args={
+            "options": "-c timezone=UTC -c client_min_messages=warning",
+            "connect_timeout": 10,
+            # So that a writer who waits, and the database's own views, can tell which process this is.
+            "fallback_application_name": f"gpu-minutes {os.getpid()}",
+        },
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from psycopg.types.range import Range
@@ -28,13 +28,6 @@ def head(connection: Connection, window: Window) -> dict[Entry, int]:
         {"start": instant(window.start_ms), "end": instant(window.end_ms)},
     )
     return {_entry(row): row.id for row in rows}
-
-
-def every(connection: Connection) -> Iterator[tuple[Entry, int, int | None]]:
-    """Yields every entry ever booked with the revision that opened it and the one that closed it, None if it stands."""
-    rows = connection.execution_options(stream_results=True).execute(text(_SELECT))
-    for row in rows:
-        yield _entry(row), row.opened, row.closed
 
 
 def change(connection: Connection, closed_ids: Sequence[int], opened: Iterable[Entry], rev: int) -> None:

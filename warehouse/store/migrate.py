@@ -15,6 +15,8 @@ import warehouse
 from warehouse.causes import load_causes
 from warehouse.errors import BadInput, GpuMinutesError
 
+_MAY_WRITE_CAUSES = "select has_table_privilege('cause', 'insert') and current_setting('transaction_read_only') = 'off'"
+
 
 def migrations_dir() -> Path:
     """Gives the migrations: inside the package when installed, beside it in a checkout."""
@@ -66,7 +68,10 @@ def ready(engine: Engine) -> None:
 
 
 def write_causes(engine: Engine) -> None:
-    """Upserts the catalogue of causes; one that left the catalogue stays, since old entries name it."""
+    """Upserts the catalogue of causes; one that left the catalogue stays, since old entries name it.
+
+    Who may only read, by role or because the server is a replica, reads without it: the next writer brings it.
+    """
     wanted = {cause.code: (cause.title, cause.rank, cause.is_symptom, cause.owner) for cause in load_causes().values()}
     with engine.begin() as connection:
         stored = {
@@ -74,7 +79,7 @@ def write_causes(engine: Engine) -> None:
             for row in connection.execute(text("select code, title, rank, is_symptom, owner from cause"))
         }
         changed = [code for code, row in wanted.items() if stored.get(code) != row]
-        if changed:
+        if changed and connection.execute(text(_MAY_WRITE_CAUSES)).scalar_one():
             connection.execute(
                 text(
                     "insert into cause values (:code, :title, :rank, :is_symptom, :owner) on conflict (code) do update "

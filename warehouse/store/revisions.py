@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import logging
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,11 +13,16 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 
 from warehouse.model.entry import Entry
-from warehouse.model.time import from_datetime
-from warehouse.store.rows import instant, milliseconds
+from warehouse.model.time import format_instant, from_datetime
+from warehouse.store.rows import driver, instant, milliseconds
 
 # One writer per ledger; any number of readers.
 WRITER_LOCK = 4_777_002
+# After this long a waiting writer says whom it waits for; until then it only looks, so often.
+_PATIENCE_SECONDS = 2.0
+_LOOK_SECONDS = 0.05
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +41,36 @@ class Revision:
 
 
 def lock_writer(connection: Connection) -> None:
-    """Waits to be the one writer until this transaction ends."""
-    connection.execute(text("select pg_advisory_xact_lock(:lock)"), {"lock": WRITER_LOCK})
+    """Waits to be the one writer until this transaction ends; says so in the log when that takes more than a moment.
+
+    It is the first lock that an act takes and the only one that two acts contend for, so that none can deadlock.
+    """
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    lock = {"lock": WRITER_LOCK}
+    while not connection.execute(text("select pg_try_advisory_xact_lock(:lock)"), lock).scalar_one():
+        if time.monotonic() > deadline:
+            _LOG.info("waiting for the one writer of the ledger: %s", _holder(connection))
+            connection.execute(text("select pg_advisory_xact_lock(:lock)"), lock)
+            return
+        time.sleep(_LOOK_SECONDS)
+
+
+def _holder(connection: Connection) -> str:
+    """Gives who holds the writer's lock; of another role's session the database tells only the process."""
+    row = connection.execute(
+        text(
+            "select a.pid, a.application_name, ms_of(a.xact_start) as since_ms "
+            "from pg_locks l join pg_stat_activity a using (pid) "
+            "where l.locktype = 'advisory' and l.classid = 0 and l.objid = :lock and l.objsubid = 1 and l.granted "
+            "and l.database = (select oid from pg_database where datname = current_database())"
+        ),
+        {"lock": WRITER_LOCK},
+    ).first()
+    if row is None:
+        return "another writer waits for it too"
+    who = f"{row.application_name}, " if row.application_name else ""
+    since = "" if row.since_ms is None else f", since {format_instant(row.since_ms)}"
+    return f"{who}database process {row.pid}{since}"
 
 
 def latest(connection: Connection, as_of: int | None = None) -> Revision | None:
@@ -87,19 +122,23 @@ def link(
         revision: its own chain is left out.
         closed: entries that it closed.
         opened: entries that it opened.
-        rows: rows of the other tables of history that it closed or opened, as `history_rows` writes them.
+        rows: rows of the other tables of history that it closed or opened, as `lines` writes them.
     """
+    signed = ((b"-", closed), (b"+", opened))
+    entries = (sign + line for sign, changed in signed for line in sorted(map(_line, changed)))
+    return chained(before, revision, (*entries, *(row.encode() for row in sorted(rows))))
+
+
+def chained(before: bytes, revision: Revision, lines: Iterable[bytes]) -> bytes:
+    """Gives the chain value over lines that are in order: entries closed, entries opened, other rows, each sorted."""
     digest = hashlib.sha256(before)
     words = (
         revision.rev, from_datetime(revision.recorded_at), revision.kind, revision.author,
         revision.engine, revision.horizon_ms, revision.input_digest.hex(), revision.reason,
     )  # fmt: skip
     digest.update(repr(words).encode())
-    for sign, entries in ((b"-", closed), (b"+", opened)):
-        for line in sorted(map(_line, entries)):
-            digest.update(sign + line)
-    for row in sorted(rows):
-        digest.update(row.encode())
+    for line in lines:
+        digest.update(line)
     return digest.digest()
 
 
@@ -126,16 +165,42 @@ def _row(table: str) -> str:
     )
 
 
-def history_rows(connection: Connection) -> Iterator[tuple[int, str]]:
-    """Yields (revision, line) for every row of history: once where it was opened, again where it was closed."""
+# An entry in the words of `_line`: Python's own of a tuple, made by the database so that millions can be streamed.
+_ENTRY = """'(' || concat_ws(', ', lower(slots), upper(slots), ms_of(lower(during)), ms_of(upper(during)),
+  quote_literal(state), lost_ppm, coalesce(quote_literal(cause), 'None'), coalesce(incident_id::text, 'None'),
+  coalesce(evidence_id::text, 'None'), coalesce(allocation_id::text, 'None'), quote_literal(basis),
+  quote_literal(rule), case when held_ppm is not null or sharers is not null then
+    concat_ws(', ', coalesce(held_ppm::text, 'None'), coalesce('(' || array_to_string(sharers, ', ')
+      || case when cardinality(sharers) = 1 then ',)' else ')' end, 'None')) end) || ')'"""
+
+# As many lines as are fetched at once: the memory that a proof of the chain needs, whatever the ledger's size.
+_FETCHED_LINES = 20_000
+
+
+def lines(connection: Connection) -> Iterator[tuple[int, bytes]]:
+    """Yields (revision, line) of every row of history, in the order in which the chain takes them.
+
+    A row is told where it was opened, and again where it was closed. The database sorts, and may use its disk.
+    """
+    said = f"select {_ENTRY} as said, lower(revs) as opened, upper(revs) as closed from ledger_entry"  # noqa: S608
+    parts = [
+        f"select closed as rev, 0 as part, '-' || said as line from ({said}) e where closed is not null",  # noqa: S608
+        f"select opened, 1, '+' || said from ({said}) e",  # noqa: S608
+    ]
     for table in HISTORY_TABLES:
-        for row in connection.execution_options(stream_results=True).execute(text(_row(table))):
-            yield row.opened, f"+{table}{row.said}"
-            if row.closed is not None:
-                yield row.closed, f"-{table}{row.said}"
+        row = _row(table)
+        parts.append(f"select opened, 2, '+{table}' || said from ({row}) r")  # noqa: S608
+        parts.append(f"select closed, 2, '-{table}' || said from ({row}) r where closed is not null")  # noqa: S608
+    query = f'select * from ({" union all ".join(parts)}) told order by rev, part, line collate "C"'  # noqa: S608
+    connection.execute(text("set local timezone to 'UTC'"))  # what jsonb says of an instant depends on it
+    with driver(connection).cursor("chain") as cursor:
+        cursor.itersize = _FETCHED_LINES
+        for rev, _, line in cursor.execute(query.encode()):
+            yield rev, line.encode()
 
 
 def _rows_of(connection: Connection, rev: int) -> list[str]:
+    connection.execute(text("set local timezone to 'UTC'"))  # what jsonb says of an instant depends on it
     lines = []
     for table in HISTORY_TABLES:
         for sign, edge in (("+", "lower(revs)"), ("-", "upper(revs)")):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from warehouse import config
-from warehouse.store import connect, migrate
+from warehouse.errors import BadInput
+from warehouse.store import connect, grants, migrate
 
 
 @click.group("db")
@@ -40,6 +41,22 @@ def downgrade(version: str, yes: bool) -> None:
     engine = connect.open_engine(config.load())
     migrate.downgrade(engine, version)
     click.echo(f"schema at {migrate.current(engine) or 'empty'}")
+
+
+@COMMAND.command()
+@click.argument("role")
+@click.option("--reader", is_flag=True, help="Only what reading commands, reports and the dashboard need.")
+def grant(role: str, reader: bool) -> None:
+    """Gives a PostgreSQL role exactly what the application needs; run it again after an upgrade.
+
+    A writer may add rows and close them, and never delete, truncate or rewrite one. The role must exist:
+    `create role NAME login`. It must not own the ledger, since an owner can take every guard away.
+    """
+    engine = connect.open_engine(config.load())
+    if migrate.current(engine) != migrate.newest():
+        raise BadInput("the schema is not the one that this program needs; run: gpu-minutes db upgrade")
+    tables = grants.grant(engine, role, reader=reader)
+    click.echo(f"{role} may {'read' if reader else 'read, add to and close'} the ledger's {tables} tables")
 
 
 @COMMAND.command()

@@ -78,7 +78,8 @@ def _summary(answer: dict[str, Any]) -> list[str]:
     classes = ", ".join(f"{name} {tables.minutes(value)}" for name, value in answer["classes"].items())
     lines = [
         f"classes (GPU-minutes): {classes}",
-        f"unknown              {_share(answer['classes']['unknown'], installed):>9}  of installed: {_why_unknown(answer)}",
+        f"unknown              {_share(answer['classes']['unknown'], installed):>9}  of installed: "
+        f"{_why_unknown(answer)}",
         f"availability         {tables.percent(answer['availability']):>9}  of installed, with unknown as available"
         f"{_excluding_planned(answer)}",
         f"goodput of installed {tables.percent(answer['goodput_of_installed']):>9}",
