@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,16 +17,17 @@ from tests.store.ledgers import tiling
 
 
 @pytest.fixture
-def full_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+def full_disk() -> Iterator[tuple[str, Path]]:
     """The distribution's PostgreSQL with a disk that can be made full; gives its address and the flag that does it."""
-    library = tmp_path_factory.mktemp("full-disk") / "full_disk.so"
-    source = Path(__file__).with_name("full_disk.c")
-    subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True, timeout=60)
-    for folder in (library.parent, library.parent.parent, library.parent.parent.parent):
-        folder.chmod(folder.stat().st_mode | 0o055)
-    environ = {"FULL_DISK_FOLDER": "{home}/data/", "FULL_DISK_FLAG": "{home}/full"}
-    with debian_postgres(library, environ) as url:
-        yield url, Path(url.split("host=")[1]) / "full"
+    # Not under pytest's own folder: its modes are reset by any other run, and the server is another user.
+    with tempfile.TemporaryDirectory(prefix="gm-full-disk-") as folder:
+        Path(folder).chmod(0o755)
+        library = Path(folder) / "full_disk.so"
+        source = Path(__file__).with_name("full_disk.c")
+        subprocess.run(["gcc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True, timeout=60)
+        environ = {"FULL_DISK_FOLDER": "{home}/data/", "FULL_DISK_FLAG": "{home}/full"}
+        with debian_postgres(library, environ) as url:
+            yield url, Path(url.split("host=")[1]) / "full"
 
 
 def told(url: str, folder: Path, *arguments: str) -> tuple[int, str, str]:

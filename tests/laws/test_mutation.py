@@ -105,7 +105,7 @@ MUTATIONS: dict[str, tuple[str, set[str], set[int]]] = {
         {3},
     ),
     "a rewritten word": ("update evidence set detail = 'nothing happened'", set(), set()),
-    "a deleted word": ("delete from allocation", {"nothing is invented"}, {13}),
+    "a deleted word": ("delete from allocation", {"nothing is invented", "holders"}, {13}),
     "a changed price": ("update rate set per_gpu_hour = 2 * per_gpu_hour", set(), set()),
     "another model": ("update gpu set model = 'B200' where id = 1", set(), set()),
     "another end of tenure": (
