@@ -16,7 +16,7 @@ where e.revs @> cast(:rev as bigint) and not coalesce(case
   when e.rule in ('silence', 'conflict') then e.state = 'unknown' and e.lost_ppm = 0 and e.evidence_id is null
   when e.evidence_id is not null then ev.state::text = e.state::text
     and ev.slots::int4multirange @> e.slots::int4range and tstzrange(ev.start_at, ev.end_at) @> e.during::tstzrange
-    and e.lost_ppm = coalesce(ev.lost_ppm, case when e.state = 'productive' then 0 else 1000000 end)
+    and e.lost_ppm = coalesce(ev.lost_ppm, case when e.state in ('productive', 'unknown') then 0 else 1000000 end)
   when e.basis = 'presumed' then e.state = 'productive' and a.slots::int4multirange @> e.slots::int4range
     and tstzrange(a.start_at, a.end_at) @> e.during::tstzrange
   else e.state = 'stranded' and (select count(*) from tenure t where t.stranded and e.slots::int4range @> t.slot
