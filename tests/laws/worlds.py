@@ -80,7 +80,7 @@ def fleets(draw: st.DrawFn) -> tuple[NodeSpec, ...]:
 def evidence(draw: st.DrawFn, key: str, states: Sequence[State] = tuple(State)) -> Evidence:
     """Draws one piece of evidence that ended."""
     start, end = draw(spans())
-    state = draw(st.sampled_from([s for s in states if s is not State.UNKNOWN]))
+    state = draw(st.sampled_from(states))
     lost = draw(st.sampled_from([None, 1, 333_333, 1_000_000])) if state in PARTIAL else None
     cause = draw(st.sampled_from(CAUSES))
     scope = draw(st.sampled_from(SCOPES))
