@@ -146,9 +146,9 @@ def test_every_part_of_a_tile_has_one_holder_or_a_row_of_its_own(shared: Cli, da
     with engine.connect() as connection:
         rows = connection.execute(
             text(
-                "with tile as (select int4multirange(slots) as slots, during::tstzrange as during, state::text as state, "
-                "lost_ppm, cause, incident_id, evidence_id, allocation_id, basis, held_ppm, sharers from ledger_head "
-                f"where slots @> 8), {HELD} "
+                "with tile as (select int4multirange(slots) as slots, during::tstzrange as during, "
+                "state::text as state, lost_ppm, cause, incident_id, evidence_id, allocation_id, basis, held_ppm, "
+                f"sharers from ledger_head where slots @> 8), {HELD} "
                 "select extract(hour from lower(during))::int as hour, coalesce(job, 'nobody') as job, state, ppm "
                 "from held where lower(during) >= '2026-01-02 00:00+00' order by 1, 2"
             )
