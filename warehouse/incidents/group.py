@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from sortedcontainers import SortedDict
+
 from warehouse.incidents import ruled
 from warehouse.model.cause import UNATTRIBUTED, Cause, known
 from warehouse.model.entry import id_order
@@ -99,19 +101,14 @@ def _join_by_rules(
     forest: _Forest, members: Sequence[Evidence], codes: Sequence[str], apart: Mapping[Name, int]
 ) -> None:
     """Joins what has the same cause, is kept apart by no split, shares a slot and touches in time."""
-    # Per cause, split and slot: until when the evidence there reaches, and one of its pieces. Of two pieces that both
-    # reach here the later one has joined the earlier, so one is enough to find them all.
-    reach: dict[tuple[str, int, int], tuple[float, int]] = {}
+    reach: dict[tuple[str, int], _Reach] = {}
     for number, member in enumerate(members):
-        split = apart.get(name_of(member), 0)
+        line = reach.setdefault((codes[number], apart.get(name_of(member), 0)), _Reach())
         until = _reach(member)
-        for slot in (s for low, high in member.slots for s in range(low, high)):
-            place = (codes[number], split, slot)
-            before = reach.get(place)
-            if before is not None and before[0] >= member.start_ms:
-                forest.join(before[1], number)
-            if before is None or until >= before[0]:
-                reach[place] = (until, number)
+        for low, high in member.slots:
+            for other_until, other in line.cover(low, high, until, number):
+                if other_until >= member.start_ms:
+                    forest.join(other, number)
 
 
 def _incident(
@@ -133,6 +130,44 @@ def _incident(
     else:
         reason = "began in a maintenance window and outlasted it"
     return Incident(cause, tuple(members), others, BY_RULES, reason)
+
+
+class _Reach:
+    """Until when evidence reaches on each run of slots, and which piece it is, of one cause and split.
+
+    Of two pieces that both reach some instant the later one has joined the earlier, so the one that reaches furthest is
+    enough to find them all. The work follows the pieces, not the slots: a hall is one run.
+    """
+
+    def __init__(self) -> None:
+        self._runs: SortedDict[int, tuple[int, float, int]] = SortedDict()
+
+    def cover(self, low: int, high: int, until: float, number: int) -> list[tuple[float, int]]:
+        """Lays a piece over [low, high) where it reaches at least as far; gives (until, piece) of what was there."""
+        self._cut(low)
+        self._cut(high)
+        met = []
+        free = low  # where the new piece's next run begins
+        for start in list(self._runs.irange(low, high, inclusive=(True, False))):
+            end, other_until, other = self._runs[start]
+            met.append((other_until, other))
+            if other_until <= until:
+                del self._runs[start]
+                continue
+            if free < start:
+                self._runs[free] = (start, until, number)
+            free = end
+        if free < high:
+            self._runs[free] = (high, until, number)
+        return met
+
+    def _cut(self, slot: int) -> None:
+        at = self._runs.bisect_left(slot) - 1
+        if at >= 0:
+            start, (end, until, number) = self._runs.peekitem(at)
+            if end > slot:
+                self._runs[start] = (slot, until, number)
+                self._runs[slot] = (end, until, number)
 
 
 class _Forest:

@@ -6,28 +6,29 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from psycopg.types.range import Range
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from warehouse.model.entry import Entry, Payload
-from warehouse.model.state import State
 from warehouse.model.time import Window
-from warehouse.store.rows import IN_TIME, copy_in, instant, revisions_from, span
+from warehouse.store.rows import STATES, copy_in, driver, instant, revisions_from, span
 
-_SELECT = """
-select id, lower(slots) as slot_from, upper(slots) as slot_to, ms_of(lower(during)) as start_ms,
-  ms_of(upper(during)) as end_ms, state, lost_ppm, cause, incident_id, evidence_id, allocation_id, basis, rule,
-  held_ppm, sharers, lower(revs) as opened, upper(revs) as closed
+_HEAD = """
+select id, lower(slots), upper(slots), ms_of(lower(during)), ms_of(upper(during)), state, lost_ppm, cause,
+  incident_id, evidence_id, allocation_id, basis, rule, held_ppm, sharers
 from ledger_entry
+where upper_inf(revs) and area && area_of(int4range(0, 2147483647), tstzrange(%(start)s, %(end)s))
 """
 
 
 def head(connection: Connection, window: Window) -> dict[Entry, int]:
     """Gives the standing entries that overlap the window, with their row ids."""
-    rows = connection.execute(
-        text(_SELECT + f"where upper_inf(revs) and {IN_TIME}"),
-        {"start": instant(window.start_ms), "end": instant(window.end_ms)},
-    )
-    return {_entry(row): row.id for row in rows}
+    # Straight through the driver, in binary: a month of a large fleet is a hundred thousand rows.
+    with driver(connection).cursor(binary=True) as cursor:
+        rows = cursor.execute(_HEAD, {"start": instant(window.start_ms), "end": instant(window.end_ms)}).fetchall()
+    return {
+        Entry(slot_from, slot_to, start_ms, end_ms, _payload(said)): number
+        for number, slot_from, slot_to, start_ms, end_ms, *said in rows
+    }
 
 
 def change(connection: Connection, closed_ids: Sequence[int], opened: Iterable[Entry], rev: int) -> None:
@@ -58,9 +59,8 @@ def _row(entry: Entry, rev: int) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _entry(row: Row[Any]) -> Entry:
-    payload = Payload(
-        State(row.state), row.lost_ppm, row.cause, row.incident_id, row.evidence_id, row.allocation_id, row.basis,
-        row.rule, row.held_ppm, None if row.sharers is None else tuple(row.sharers),
-    )  # fmt: skip
-    return Entry(row.slot_from, row.slot_to, row.start_ms, row.end_ms, payload)
+def _payload(said: Sequence[Any]) -> Payload:
+    """Gives the columns from `state` on as a payload."""
+    state, lost_ppm, cause, incident, evidence, allocation, basis, rule, held_ppm, sharers = said
+    shared = None if sharers is None else tuple(sharers)
+    return Payload(STATES[state], lost_ppm, cause, incident, evidence, allocation, basis, rule, held_ppm, shared)

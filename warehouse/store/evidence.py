@@ -9,9 +9,17 @@ from sqlalchemy import Connection, Row, text
 
 from warehouse.model.evidence import Allocation, Evidence
 from warehouse.model.slots import SlotRanges
-from warehouse.model.state import State
 from warehouse.model.time import Window
-from warehouse.store.rows import copy_in, instant, milliseconds, multirange, revisions_from, slot_ranges, standing
+from warehouse.store.rows import (
+    STATES,
+    copy_in,
+    instant,
+    milliseconds,
+    multirange,
+    revisions_from,
+    slot_ranges,
+    standing,
+)
 
 
 def heads(connection: Connection, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Evidence]:
@@ -19,15 +27,20 @@ def heads(connection: Connection, names: Iterable[tuple[str, str]]) -> dict[tupl
     pairs = sorted(set(names))
     rows = connection.execute(
         text(
-            "select e.* from unnest(cast(:sources as text[]), cast(:keys as text[])) as wanted (source, key) "
-            "join evidence e on e.source = wanted.source and e.key = wanted.key and upper_inf(e.revs)"
+            f"select {_COLUMNS} from unnest(cast(:sources as text[]), cast(:keys as text[])) as wanted (s, k) "
+            "join evidence on source = wanted.s and key = wanted.k and upper_inf(revs)"  # noqa: S608 - as below
         ),
         {"sources": [source for source, _ in pairs], "keys": [key for _, key in pairs]},
     )
-    return {(row.source, row.key): _evidence(row) for row in rows}
+    return {(item.source, item.key): item for item in map(_evidence, rows)}
 
 
-_EVIDENCE = "select * from evidence where "
+# As plain numbers, since a month has tens of thousands: only a set of several runs comes as a multirange.
+_COLUMNS = """source, key, ms_of(start_at) as start_ms, ms_of(end_at) as end_ms, scope,
+  case when int4multirange(range_merge(slots)) = slots then lower(slots) end as low, upper(slots) as high,
+  case when int4multirange(range_merge(slots)) <> slots then slots end as runs,
+  state, cause, lost_ppm, detail, job, basis, revision, id, ms_of(declared_at) as declared_ms"""
+_EVIDENCE = f"select {_COLUMNS} from evidence where "  # noqa: S608 - names of our own
 _TOUCHES = " and tstzrange(start_at, end_at, '[]') && tstzrange(:start, :end, '[]')"
 
 
@@ -44,7 +57,7 @@ def of_source(connection: Connection, source: str, window: Window, rev: int) -> 
     """Gives what a source said at a revision of a window: what overlaps it, zero length where it would begin."""
     rows = connection.execute(
         text(
-            "select * from evidence where revs @> cast(:rev as bigint) and source = :source "
+            _EVIDENCE + "revs @> cast(:rev as bigint) and source = :source "
             "and tstzrange(start_at, end_at, '[]') && tstzrange(:start, :end) and start_at < :end "
             "and (end_at is null or end_at > :start or start_at >= :start)"
         ),
@@ -73,17 +86,17 @@ def by_id(connection: Connection, ids: Iterable[int], rev: int | None = None) ->
 def said_since(connection: Connection, rev: int) -> tuple[list[Evidence], list[Evidence]]:
     """Gives the newest evidence that was written at a revision or later, and all that was superseded since then."""
     fresh = connection.execute(
-        text("select * from evidence where upper_inf(revs) and lower(revs) >= cast(:rev as bigint)"), {"rev": rev}
+        text(_EVIDENCE + "upper_inf(revs) and lower(revs) >= cast(:rev as bigint)"), {"rev": rev}
     )
     gone = connection.execute(
-        text("select * from evidence where not upper_inf(revs) and upper(revs) >= cast(:rev as bigint)"), {"rev": rev}
+        text(_EVIDENCE + "not upper_inf(revs) and upper(revs) >= cast(:rev as bigint)"), {"rev": rev}
     )
     return [_evidence(row) for row in fresh], [_evidence(row) for row in gone]
 
 
 def every_head(connection: Connection) -> list[Evidence]:
     """Gives all evidence in its newest revision."""
-    return [_evidence(row) for row in connection.execute(text("select * from evidence where upper_inf(revs)"))]
+    return [_evidence(row) for row in connection.execute(text(_EVIDENCE + "upper_inf(revs)"))]
 
 
 def write(connection: Connection, items: Sequence[Evidence], rev: int) -> dict[tuple[str, str], int]:
@@ -134,11 +147,12 @@ def close(connection: Connection, items: Sequence[Evidence], rev: int) -> None:
 
 
 def _evidence(row: Row[Any]) -> Evidence:
-    start_ms = milliseconds(row.start_at)
-    assert start_ms is not None
+    source, key, start_ms, end_ms, scope, low, high, runs, *said = tuple(row)
+    state, cause, lost_ppm, detail, job, basis, revision, number, declared_ms = said
+    slots = ((low, high),) if runs is None else slot_ranges(runs)
     return Evidence(
-        row.source, row.key, start_ms, milliseconds(row.end_at), row.scope, slot_ranges(row.slots), State(row.state),
-        row.cause, row.lost_ppm, row.detail, row.job, row.basis, row.revision, row.id, milliseconds(row.declared_at),
+        source, key, start_ms, end_ms, scope, slots, STATES[state], cause, lost_ppm, detail, job, basis, revision,
+        number, declared_ms,
     )  # fmt: skip
 
 
