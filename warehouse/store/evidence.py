@@ -27,8 +27,8 @@ def heads(connection: Connection, names: Iterable[tuple[str, str]]) -> dict[tupl
     pairs = sorted(set(names))
     rows = connection.execute(
         text(
-            f"select {_COLUMNS} from unnest(cast(:sources as text[]), cast(:keys as text[])) as wanted (s, k) "
-            "join evidence on source = wanted.s and key = wanted.k and upper_inf(revs)"  # noqa: S608 - as below
+            f"select {_COLUMNS} from unnest(cast(:sources as text[]), cast(:keys as text[])) as wanted (s, k) "  # noqa: S608 - names of our own
+            "join evidence on source = wanted.s and key = wanted.k and upper_inf(revs)"
         ),
         {"sources": [source for source, _ in pairs], "keys": [key for _, key in pairs]},
     )
