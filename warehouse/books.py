@@ -94,10 +94,12 @@ def post_corrections(connection: Connection, rev: int, spans: Iterable[Span]) ->
         fresh = [block for card, blocks in by_card.items() if card not in standing for block in blocks]
         month = periods.month_days(period.window, ZoneInfo(period.timezone))
         # A card that was not in the books of the month posts all of it, and not only the days that were touched.
-        for which, blocks in ((days, usual), (month, fresh)):
-            if blocks:
+        late = sorted(by_card.keys() - standing.keys())
+        for which, cards, blocks in ((days, sorted(standing), usual), (month, late, fresh)):
+            # A card whose GPUs are all gone is compared too: what stood is taken back.
+            if cards:
                 open_month = billing[site.id]
-                count += postings.post_corrections(connection, site, open_month, period.code, which, blocks, rev)
+                count += postings.post_corrections(connection, site, open_month, period.code, which, cards, blocks, rev)
     return count
 
 

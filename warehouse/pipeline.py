@@ -258,10 +258,11 @@ def finish(
             spans += [*said, (first if old is None else old, horizon)]
             closed, opened = rebook(connection, spans, tenure, first, horizon, rev)
         else:
-            group_fresh(connection, rev)
+            said = group_fresh(connection, rev) + progress.take_deferred(connection, rev)
     posted = books.post_corrections(connection, rev, spans)
     nothing_new = not said and (not touched or act.kind == "derive")
     if act.kind in ("derive", "observe") and nothing_new and not (closed or opened or posted) and horizon == old:
+        revisions.refuse_orphans(connection, rev)
         return Done(rev - 1, False, horizon_ms=old)
     revision = Revision(
         rev,

@@ -10,16 +10,17 @@ from sqlalchemy import Connection
 from warehouse.errors import Finding
 from warehouse.ledger import tariff
 from warehouse.model.rate import RateSpec
-from warehouse.model.slots import count
+from warehouse.model.slots import count, overlap
 from warehouse.model.time import format_instant
 from warehouse.store import fleet, rates
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """GPUs of one model and contract that a card has no price for over [start, end); None: until further notice."""
+    """GPUs of one site, model and contract without a price on a card over [start, end); None: from then on."""
 
     card: str
+    site: str
     model: str
     contract: str | None
     gpus: int
@@ -33,9 +34,11 @@ def gaps(connection: Connection, cards: Sequence[str], rev: int) -> list[Gap]:
     sites = fleet.sites(connection, rev)
     stored = rates.read(connection, rev)
     return [
-        Gap(card, gap.model, gap.contract, count(gap.slots), gap.start_ms, gap.end_ms)
+        Gap(card, site.name, gap.model, gap.contract, count(mine), gap.start_ms, gap.end_ms)
         for card in cards
         for gap in tariff.unpriced(tenure, stored, sites, card)
+        for site in sites
+        if (mine := overlap(gap.slots, site.slots))
     ]
 
 

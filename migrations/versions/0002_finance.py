@@ -38,8 +38,16 @@ begin
     or not upper_inf(old.revs) or lower(new.revs) <> lower(old.revs) or upper_inf(new.revs) then
     raise exception '%% is history: only closing an open revision span is allowed', tg_table_name; end if;
   return new; end $$;
+create or replace function incident_only_merges() returns trigger language plpgsql as $$ begin
+  if tg_op = 'DELETE' then raise exception 'incident is history: rows are never deleted'; end if;
+  if old.merged_into is not null or new.merged_into is null or new.id <> old.id
+    or new.revs is distinct from int8range(new.merged_rev, null) then
+    raise exception 'incident is history: only merging an unmerged incident is allowed'; end if;
+  return new; end $$;
 create function closed_period_refuses() returns trigger language plpgsql as $$ begin
-  if exists (select 1 from period p where p.site_id = new.site_id and p.code >= new.billing) then
+  -- A month before the first closed one may still be closed; a correction stands behind all that are.
+  if exists (select 1 from period p where p.site_id = new.site_id
+      and (p.code = new.billing or (new.kind = 'correction' and p.code > new.billing))) then
     raise exception 'period %% is closed: its money never changes', new.billing; end if;
   return new; end $$;
 create trigger closed_period_refuses before insert on posting for each row execute function closed_period_refuses();
@@ -52,6 +60,7 @@ alter table revision add constraint ck_revision_kind check (kind in ({kinds}));
 alter table place add column revs rev_span, add column currency char(3) check (currency ~ '^[A-Z]{{3}}$'),
   add constraint ck_place_currency_of_a_site check (currency is null or kind = 'site');
 alter table gpu add column revs rev_span;
+alter table incident add column revs rev_span;   -- since the revision that merged it; NULL while it stands
 create index ix_gpu_serial on gpu (serial) where serial is not null;
 create index ix_incident_cause_incident on incident_cause (incident_id);
 
@@ -171,6 +180,7 @@ create table posting (
 );
 create index ix_posting_billing on posting (site_id, billing);
 create index ix_posting_charge on posting (site_id, charge);
+create index ix_posting_reverses on posting (reverses) where reverses is not null;
 """
 
 # Written once: they carry `revs` for the chain alone.
@@ -194,6 +204,9 @@ def guards() -> list[str]:
     for table in (*CLOSING, *WRITTEN_ONCE):
         statements.append(f"create trigger no_truncate before truncate on {table} execute function history_refuses()")
         statements.append(f"create index ix_{table}_opened on {table} (lower(revs))")
+    statements += [
+        f"create index ix_{table}_closed on {table} (upper(revs)) where not upper_inf(revs)" for table in CLOSING
+    ]
     return statements
 
 
@@ -237,6 +250,7 @@ drop trigger never_changes on gpu; drop trigger no_truncate on gpu;
 drop trigger never_changes on rate_line; drop trigger no_truncate on rate_line;
 alter table place drop column revs, drop column currency;
 alter table gpu drop column revs;
+alter table incident drop column revs;
 drop index ix_gpu_serial;
 drop index ix_incident_cause_incident;
 drop index uq_rate_line;
@@ -253,6 +267,11 @@ def downgrade() -> None:
     op.execute(f"alter table revision add constraint revision_kind_check check (kind in ({KINDS_BEFORE})) not valid")
     bind.exec_driver_sql(
         """
+create or replace function incident_only_merges() returns trigger language plpgsql as $$ begin
+  if tg_op = 'DELETE' then raise exception 'incident is history: rows are never deleted'; end if;
+  if old.merged_into is not null or new.id <> old.id then
+    raise exception 'incident is history: only merging an unmerged incident is allowed'; end if;
+  return new; end $$;
 create or replace function history_only_closes() returns trigger language plpgsql as $$ begin
   if tg_op = 'DELETE' then raise exception '%% is history: rows are never deleted', tg_table_name; end if;
   if (to_jsonb(new) - '{revs,slot_k,gpu_k,place_k,evidence_k,incident_k,line_k}'::text[])

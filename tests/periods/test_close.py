@@ -170,7 +170,7 @@ def test_months_are_closed_in_order(database_url: str) -> None:
     close(engine, "2026-08")
     for code, reason in {
         "2026-08": "2026-08 of site york is closed already: 2026-12-20T00:00:00Z, by tester, revision 4",
-        "2026-07": "2026-07 of site york lies before 2026-08, the first month that was closed",
+        "2026-06": "2026-06 of site york: 2026-07 is next before 2026-08, the first month that is closed",
         "2026-10": "2026-10 of site york: 2026-09 is next, since 2026-08 was closed last",
     }.items():
         with pytest.raises(BadInput, match=reason):
@@ -222,7 +222,8 @@ def test_the_database_guards_what_was_closed(any_database_url: str) -> None:
     )
     for statement, reason in {
         row.format("2026-10"): "period 2026-10 is closed: its money never changes",
-        row.format("2026-09").replace("'2026-09'", "'2026-08'", 1).replace("correction", "usage"): "is closed",
+        # A month before the closed one may still be closed itself, but takes no correction.
+        row.format("2026-09").replace("'2026-09'", "'2026-08'"): "period 2026-08 is closed: its money never changes",
         "update posting set gpu_ms = 0": "posting is history: UPDATE is refused",
         "delete from posting": "posting is history: DELETE is refused",
         "truncate posting cascade": "posting is history: TRUNCATE is refused",

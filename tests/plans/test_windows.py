@@ -54,7 +54,7 @@ def late_hours(engine: Engine) -> float:
         revision = revisions.latest(connection)
         assert revision is not None
         question = views.ask(connection, revision, START, START + 10 * MS_PER_DAY)
-        return views.declared_late_gpu_ms(connection, question) / MS_PER_HOUR / GPUS
+        return int(str(views.goodput(connection, question)["declared_late_gpu_ms"])) / MS_PER_HOUR / GPUS
 
 
 def listed(engine: Engine, as_of: int | None = None) -> list[tuple[object, ...]]:

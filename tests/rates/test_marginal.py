@@ -203,7 +203,7 @@ def test_masking_each_incident_in_turn_changes_no_stored_row(database_url: str) 
 
 def everything(engine: Engine) -> list[str]:
     with engine.connect() as connection:
-        lines = [line for _, line in revisions.history_rows(connection)]
+        lines = [line for _, line in revisions.lines(connection)]
         return lines + [str(row) for row in connection.execute(text("select * from ledger_entry order by id"))]
 
 

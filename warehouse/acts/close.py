@@ -109,8 +109,11 @@ def _out_of_turn(code: str, where: str, before: Sequence[Period]) -> str | None:
         if period.code == code:
             when = "now" if period.closed_at_ms is None else format_instant(period.closed_at_ms)
             return f"{where} is closed already: {when}, by {period.closed_by}, revision {period.rev}"
-    if before and code < before[0].code:
-        return f"{where} lies before {before[0].code}, the first month that was closed; it can no longer be closed"
+    if before and code < (first := before[0].code):
+        # Books that began late may still grow backwards, month by month.
+        previous = periods.month_before(first)
+        said = f"{where}: {previous} is next before {first}, the first month that is closed; close that one first"
+        return None if code == previous else said
     if before and code != (following := periods.month_after(before[-1].code)):
         return f"{where}: {following} is next, since {before[-1].code} was closed last; close that one first"
     return None

@@ -120,7 +120,8 @@ def _book(connection: Connection, ruling: Ruling, act: Act, rev: int, before: Re
     if ruling.kind == "note":
         return finish(connection, act, rev, before, [], digest, book=False)
     touched = group_ruled(connection, ruling, rev)
-    return finish(connection, act, rev, before, touched, digest, seen_ms=before.horizon_ms if before else None)
+    horizon_ms = before.horizon_ms if before else None
+    return finish(connection, act, rev, before, touched, digest, book=horizon_ms is not None, seen_ms=horizon_ms)
 
 
 def _ruling(kind: str, incident_id: int, held: Sequence[Name], act: Act, cause: str | None) -> Ruling:

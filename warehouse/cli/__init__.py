@@ -44,7 +44,7 @@ def run(arguments: list[str]) -> int:
         click.echo(exc.format_message(), err=True)
         return 2
     except click.ClickException as exc:
-        return _fail(2, " ".join(exc.format_message().split()) + "; see gpu-minutes --help")
+        return _fail(2, " ".join(exc.format_message().split()).rstrip(".") + _help(exc))
     except GpuMinutesError as exc:
         return _fail(exc.exit_code, *exc.lines)
     except LawBroken as exc:
@@ -67,6 +67,12 @@ def _show_waiting() -> None:
         handler.setFormatter(logging.Formatter("gpu-minutes: %(message)s"))
         log.addHandler(handler)
         log.setLevel(logging.INFO)
+
+
+def _help(exc: click.ClickException) -> str:
+    """Says where help is: that of the command that was called."""
+    context = getattr(exc, "ctx", None)
+    return f"; see {context.command_path if context else 'gpu-minutes'} --help"
 
 
 def _fail(code: int, *lines: str) -> int:

@@ -6,13 +6,14 @@ import getpass
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 import click
 from sqlalchemy import Connection, Engine
 
-from warehouse import clock, config
+from warehouse import clock, config, views
 from warehouse.cli import tables
 from warehouse.errors import BadInput
 from warehouse.model.time import parse_instant
@@ -71,6 +72,21 @@ def incident_id(text: str) -> int:
     if not (digits.isascii() and digits.isdecimal()) or len(digits) > 18:
         raise BadInput(f"'{text[:40]}' is no incident number such as 12 or INC-12")
     return int(digits)
+
+
+def say_corrections(engine: Engine, rev: int) -> None:
+    """Says what an act changed in closed months, a line each; nothing where it changed none."""
+    with engine.connect() as connection:
+        found = views.corrections(connection, rev)
+    for row in found:
+        click.echo(
+            f"closed month {row['charge']} of site {row['site']}, card {row['card']}: {row['postings']} correction "
+            f"rows posted in {row['billing']}: worth {_signed(row)}, cost of loss {_signed(row, 'cost_of_loss')}"
+        )
+
+
+def _signed(row: dict[str, object], figure: str = "worth") -> str:
+    return f"{Decimal(str(row[figure])):+,} {row['currency']}"
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import click
+from sqlalchemy import Engine
 
 from warehouse.acts import ruling
 from warehouse.acts.ruling import Ruled
@@ -44,12 +45,13 @@ def attribute(number: str, cause: str | None, withdraw: bool, reason: str, autho
             known_cause(cause)
         except ValueError as exc:
             raise BadInput(str(exc)) from exc
-    ruled = ruling.attribute(edge.open_ledger(), incident_id, cause, act)
+    engine = edge.open_ledger()
+    ruled = ruling.attribute(engine, incident_id, cause, act)
     if ruled.cause == ruled.cause_before:
         words = f"INC-{incident_id} stays charged with {ruled.cause}"
     else:
         words = f"INC-{incident_id} is charged with {ruled.cause}; it was {ruled.cause_before}"
-    _say(ruled, words + (", as the rules say" if withdraw else ""))
+    _say(engine, ruled, words + (", as the rules say" if withdraw else ""))
 
 
 @click.command()
@@ -59,8 +61,9 @@ def attribute(number: str, cause: str | None, withdraw: bool, reason: str, autho
 def merge(number: str, into: str, reason: str, author: str | None) -> None:
     """Merges incident ID into INTO, which keeps its number and its charged cause. No total changes."""
     incident_id, into_id = edge.incident_id(number), edge.incident_id(into)
-    ruled = ruling.merge(edge.open_ledger(), incident_id, into_id, _act(author, reason))
-    _say(ruled, f"INC-{incident_id} was merged into INC-{into_id}, which stays charged with {ruled.cause}")
+    engine = edge.open_ledger()
+    ruled = ruling.merge(engine, incident_id, into_id, _act(author, reason))
+    _say(engine, ruled, f"INC-{incident_id} was merged into INC-{into_id}, which stays charged with {ruled.cause}")
 
 
 @click.command()
@@ -73,8 +76,10 @@ def merge(number: str, into: str, reason: str, author: str | None) -> None:
 def split(number: str, named: tuple[str, ...], reason: str, author: str | None) -> None:
     """Splits evidence off incident ID: it becomes an incident of its own, with a new number. No total changes."""
     incident_id = edge.incident_id(number)
-    ruled = ruling.split(edge.open_ledger(), incident_id, named, _act(author, reason))
+    engine = edge.open_ledger()
+    ruled = ruling.split(engine, incident_id, named, _act(author, reason))
     _say(
+        engine,
         ruled,
         f"INC-{ruled.split_id} was split off INC-{incident_id} and is charged with {ruled.split_cause}; "
         f"INC-{incident_id} is charged with {ruled.cause}",
@@ -88,8 +93,9 @@ def split(number: str, named: tuple[str, ...], reason: str, author: str | None) 
 def note(number: str, text: str, author: str | None) -> None:
     """Keeps a note TEXT on incident ID. It changes no figure."""
     incident_id = edge.incident_id(number)
-    ruled = ruling.note(edge.open_ledger(), incident_id, _act(author, text, "the note"))
-    _say(ruled, f"INC-{incident_id} has a note")
+    engine = edge.open_ledger()
+    ruled = ruling.note(engine, incident_id, _act(author, text, "the note"))
+    _say(engine, ruled, f"INC-{incident_id} has a note")
 
 
 COMMANDS = (attribute, merge, split, note)
@@ -115,8 +121,9 @@ def _text(flag: str, text: str) -> str:
     return plain
 
 
-def _say(ruled: Ruled, words: str) -> None:
+def _say(engine: Engine, ruled: Ruled, words: str) -> None:
     if not ruled.done.changed:
         click.echo(f"that was ruled already, in these words; the ledger stays at revision {ruled.done.rev}")
     else:
         click.echo(f"{words}; revision {ruled.done.rev}")
+        edge.say_corrections(engine, ruled.done.rev)

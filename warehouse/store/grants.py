@@ -14,7 +14,7 @@ from warehouse.store.rows import driver
 # What may be updated besides `revs` of tables that close. `cause` is the program's own catalogue, and
 # `source_progress` a note to ourselves: neither is history.
 _UPDATED = {
-    "incident": ("merged_into", "merged_rev"),
+    "incident": ("merged_into", "merged_rev", "revs"),
     "cause": ("title", "rank", "owner"),
     "source_progress": ("observed_until",),
 }

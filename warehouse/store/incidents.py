@@ -252,8 +252,9 @@ def _merge(
         if incident_id == number and into is not None:
             connection.execute(
                 text(
-                    "update incident set merged_into = :into, merged_rev = :rev where id = :i and merged_into is null"
+                    "update incident set merged_into = :into, merged_rev = :rev, revs = :revs "
+                    "where id = :i and merged_into is null"
                 ),
-                {"into": into, "i": number, "rev": rev},
+                {"into": into, "i": number, "rev": rev, "revs": revisions_from(rev)},
             )
             return

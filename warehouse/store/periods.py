@@ -93,6 +93,12 @@ def month_after(code: str) -> str:
     return f"{year + month // 12:04}-{month % 12 + 1:02}"
 
 
+def month_before(code: str) -> str:
+    """Gives the code of the month before."""
+    year, month = int(code[:4]), int(code[5:])
+    return f"{year - (month == 1):04}-{(month - 2) % 12 + 1:02}"
+
+
 def month_of(at_ms: int, zone: ZoneInfo) -> str:
     """Gives the month of the zone's calendar that an instant lies in."""
     return to_datetime(at_ms).astimezone(zone).strftime("%Y-%m")

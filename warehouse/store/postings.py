@@ -105,6 +105,7 @@ def post_corrections(
     billing: str,
     charge: str,
     days: Sequence[Day],
+    cards: Sequence[str],
     blocks: Sequence[InstalledBlock],
     rev: int,
 ) -> int:
@@ -115,7 +116,7 @@ def post_corrections(
     """
     values = _given(site, days, blocks, rev) | {
         "site": site.id, "charge": charge, "billing": billing, "revs": revisions_from(rev),
-        "named": sorted({b.card for b in blocks}),
+        "named": cards,
     }  # fmt: skip
     return _written(connection, _CORRECTIONS, values)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
+from warehouse.ledger.laws import LawBroken
 from warehouse.model.entry import Entry
 from warehouse.model.time import format_instant, from_datetime
 from warehouse.store.rows import driver, instant, milliseconds
@@ -145,7 +146,7 @@ def chained(before: bytes, revision: Revision, lines: Iterable[bytes]) -> bytes:
 # All history but the entries, which the writer has at hand. Generated columns follow from the others.
 HISTORY_TABLES = (
     "unbooked", "place_extent", "tenure", "evidence", "allocation", "incident_evidence", "incident_cause", "rate",
-    "place", "gpu", "rate_line", "ruling", "maintenance_window", "period", "posting",
+    "place", "gpu", "rate_line", "incident", "ruling", "maintenance_window", "period", "posting",
 )  # fmt: skip
 _GENERATED = "{revs,area,slot_area,gpu_area,slot_k,place_k,evidence_k,incident_k,line_k,site_k}"
 # Columns that came later are left out of a row's words while they are NULL: a chain written before them still proves.
@@ -199,11 +200,28 @@ def lines(connection: Connection) -> Iterator[tuple[int, bytes]]:
             yield rev, line.encode()
 
 
+# Tables whose rows are never closed.
+_WRITTEN_ONCE = frozenset({"place", "gpu", "rate_line", "incident", "period", "posting"})
+
+
+def refuse_orphans(connection: Connection, rev: int) -> None:
+    """Makes sure that an act which writes no revision wrote no row of one.
+
+    Raises:
+        LawBroken: naming a row; then nothing is stored.
+    """
+    rows = _rows_of(connection, rev)
+    if rows:
+        raise LawBroken("history", f"a row of revision {rev} without that revision: {rows[0][:200]}")
+
+
 def _rows_of(connection: Connection, rev: int) -> list[str]:
     connection.execute(text("set local timezone to 'UTC'"))  # what jsonb says of an instant depends on it
     lines = []
     for table in HISTORY_TABLES:
         for sign, edge in (("+", "lower(revs)"), ("-", "upper(revs)")):
+            if sign == "-" and table in _WRITTEN_ONCE:
+                continue
             bound = f" and {edge} = cast(:rev as bigint)" + ("" if sign == "+" else " and not upper_inf(revs)")
             lines += [f"{sign}{table}{row.said}" for row in connection.execute(text(_row(table) + bound), {"rev": rev})]
     return lines

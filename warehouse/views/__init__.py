@@ -7,9 +7,9 @@ The functions take an open read-only connection and a revision, and give plain d
 from __future__ import annotations
 
 from warehouse.views.audit import audit, chain_at
+from warehouse.views.corrected import corrections
 from warehouse.views.goodput import GROUPINGS, goodput
 from warehouse.views.incidents import incident, incidents
-from warehouse.views.late import declared_late_gpu_ms
 from warehouse.views.ledger import BrokenLaw, EmptyLedger, Ledger
 from warehouse.views.lists import fleet, rates, simulated, sites
 from warehouse.views.losses import Bucket, CauseLoss, Part, bridge, calendar, cause_losses
@@ -39,7 +39,7 @@ __all__ = [
     "calendar",
     "cause_losses",
     "chain_at",
-    "declared_late_gpu_ms",
+    "corrections",
     "empty_slots",
     "fleet",
     "goodput",

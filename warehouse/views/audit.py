@@ -14,9 +14,12 @@ with opened as (
   where lower(revs) between :first and :last group by 1),
 closed as (
   select upper(revs) as rev, count(*) as entries from ledger_entry
-  where not upper_inf(revs) and upper(revs) between :first and :last group by 1)
-select r.*, coalesce(o.entries, 0) as opened, coalesce(c.entries, 0) as closed from revision r
-left join opened o on o.rev = r.rev left join closed c on c.rev = r.rev
+  where not upper_inf(revs) and upper(revs) between :first and :last group by 1),
+posted as (
+  select lower(revs) as rev, count(*) as postings from posting where lower(revs) between :first and :last group by 1)
+select r.*, coalesce(o.entries, 0) as opened, coalesce(c.entries, 0) as closed, coalesce(p.postings, 0) as posted
+from revision r
+left join opened o on o.rev = r.rev left join closed c on c.rev = r.rev left join posted p on p.rev = r.rev
 where r.rev between :first and :last order by r.rev
 """
 
@@ -24,8 +27,9 @@ where r.rev between :first and :last order by r.rev
 def audit(connection: Connection, last: int, first: int = 1) -> list[dict[str, object]]:
     """Gives a dict per act from one revision to another, the oldest first.
 
-    `entries_opened` and `entries_closed` count the ledger entries that it wrote and superseded; `chain` is the value
-    of the hash chain, in hex; `what` says what was ruled, None for other acts.
+    `entries_opened` and `entries_closed` count the ledger entries that it wrote and superseded, `postings` the rows
+    that it wrote into the books of months; `chain` is the value of the hash chain, in hex; `what` says what was ruled,
+    None for other acts.
     """
     ruled = rulings.by_revision(connection, first, last)
     return [
@@ -38,6 +42,7 @@ def audit(connection: Connection, last: int, first: int = 1) -> list[dict[str, o
             "reason": row.reason,
             "entries_opened": row.opened,
             "entries_closed": row.closed,
+            "postings": row.posted,
             "engine": row.engine,
             "chain": row.chain.hex(),
         }

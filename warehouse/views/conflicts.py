@@ -14,7 +14,7 @@ from warehouse.model.fleet import TenureBlock
 from warehouse.model.slots import SlotRanges, count, normalise, overlap
 from warehouse.model.state import PPM
 from warehouse.model.time import Window
-from warehouse.store.fleet import tenure_blocks
+from warehouse.store.fleet import frames
 from warehouse.store.places import places
 from warehouse.store.rows import IN_TIME, instant
 
@@ -114,7 +114,7 @@ class _Node:
     tenures: list[tuple[int, int | None, SlotRanges]] = field(default_factory=list)
 
     def at(self, at_ms: int) -> SlotRanges:
-        """Gives the slots that hold GPUs at an instant."""
+        """Gives the slots that the node has at an instant, empty ones among them: an index counts these."""
         return normalise(
             part
             for start, end, slots in self.tenures
@@ -143,7 +143,7 @@ class _Names:
         self._parts = sorted(((low, high, at) for at, node in enumerate(known) for low, high in node.slots))
         self._starts = [low for low, _, _ in self._parts]
         self._nodes = known
-        self._give_tenures(tenure_blocks(connection, rev))
+        self._give_tenures(frames(connection, rev))
 
     def scope(self, slots: SlotRanges, at_ms: int) -> tuple[str, ...]:
         words: list[str] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import Connection, Row, text
@@ -54,7 +55,10 @@ where ev.incident_id = any(:ids)
 
 
 def incidents(connection: Connection, question: Question) -> list[dict[str, object]]:
-    """Gives a dict per incident that the window saw, the costliest first; figures are clipped to the window."""
+    """Gives a dict per incident that the window saw, the costliest first; figures are clipped to the window.
+
+    Where amounts are in several currencies, or nothing has a price, what lost most GPU time comes first.
+    """
     return _summaries(connection, question, None, _Money(connection, question, None))
 
 
@@ -153,7 +157,13 @@ def _summaries(
         _summary(row, hit.get(row.incident_id, ()), said.get(row.incident_id, ()), names, money, question)
         for row in rows
     ]
-    return sorted(found, key=lambda s: (-int(str(s["lost_gpu_ms"])), str(s["start"]), int(str(s["id"]))))
+    return sorted(found, key=_costliest)
+
+
+def _costliest(summary: dict[str, object]) -> tuple[object, ...]:
+    """Orders by cost in the one currency, then by what was lost: in several, or without a price, by that alone."""
+    cost = Decimal(str(summary["cost_of_loss"] or 0))
+    return -cost, -int(str(summary["lost_gpu_ms"])), str(summary["start"]), int(str(summary["id"]))
 
 
 def _slots(rows: Iterable[Any]) -> dict[int, SlotRanges]:

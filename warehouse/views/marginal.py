@@ -20,7 +20,7 @@ from warehouse.ledger.tariff import PriceBlock, price_blocks
 from warehouse.model.entry import Entry
 from warehouse.model.fleet import TenureBlock
 from warehouse.model.slots import SlotRanges, count, normalise, overlap
-from warehouse.model.state import GpuTimeClass
+from warehouse.model.state import ALLOCATED, PPM, GpuTimeClass
 from warehouse.model.time import Window
 from warehouse.store import evidence, fleet, incidents, progress, rates
 from warehouse.views.priced import total
@@ -54,12 +54,14 @@ def marginal(connection: Connection, question: Question, incident: Mapping[str, 
     tenure = fleet.tenure_blocks(connection, question.rev)
     said = evidence.by_id(connection, incidents.members_at(connection, number, rev), rev)
     slots = normalise(part for e in said for part in e.slots)
+    if question.slots is not None:
+        slots = overlap(slots, question.slots)
     difference: Difference = Counter()
     for window in _windows([(e.start_ms, e.end_ms) for e in said], tenure, question):
         difference.update(
             _difference(connection, window, within(tenure, slots), slots, number, question.horizon_ms, rev)
         )
-    own = sum(entry.gpu_ms for entry in difference if entry.payload.incident_id == number)
+    own = round(Fraction(sum(_held_ppm(e) * e.gpu_ms for e in difference if e.payload.incident_id == number), PPM))
     if own != incident["gpu_ms"]:
         raise GpuMinutesError(
             f"without {incident['ref']} nothing can be told: {incident['gpu_ms']} GPU-ms are booked to it, deriving "
@@ -112,6 +114,8 @@ def _figures(difference: Difference, number: int, blocks: Sequence[PriceBlock]) 
         if entry.payload.incident_id != number:
             for name, part in classes.items():
                 exact[name] -= part
+        else:  # the part of a share that nobody holds is idle with or without the incident
+            exact[GpuTimeClass.UNUSED] -= times * entry.gpu_ms * (PPM - _held_ppm(entry)) * PPM
     sizes = largest_remainder(
         [Fraction(exact[name], PPM2) for name in GpuTimeClass], round(Fraction(sum(exact.values()), PPM2))
     )
@@ -125,6 +129,11 @@ def _figures(difference: Difference, number: int, blocks: Sequence[PriceBlock]) 
         "unpriced_lost_gpu_ms": round(Fraction(lost, PPM2) - loss.priced),
         "would_have_been": {name.value: size for name, size in zip(GpuTimeClass, sizes, strict=True)},
     }
+
+
+def _held_ppm(entry: Entry) -> int:
+    p = entry.payload
+    return PPM if p.held_ppm is None or p.attempt_id is None or p.state not in ALLOCATED else p.held_ppm
 
 
 def _classes(entry: Entry, gpu_ms: int) -> dict[GpuTimeClass, int]:

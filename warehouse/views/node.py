@@ -30,7 +30,7 @@ order by low
 _INSTALLED = """
 select t.slot, ms_of(lower(t.during)) as start_ms,
   case when upper_inf(t.during) then :end_ms else ms_of(upper(t.during)) end as end_ms
-from tenure t where t.slot_area && area_of(int4range(:low, :high), tstzrange(:start, :end))
+from tenure t where t.gpu_id is not null and t.slot_area && area_of(int4range(:low, :high), tstzrange(:start, :end))
   and t.revs @> cast(:rev as bigint) order by t.slot, start_ms
 """
 _ENTRIES = """

@@ -21,7 +21,7 @@ from warehouse.model.fleet import Site
 from warehouse.model.money import minor_digits
 from warehouse.model.slots import overlap
 from warehouse.model.state import GpuTimeClass, State, class_of
-from warehouse.model.time import MS_PER_HOUR, Window, format_instant
+from warehouse.model.time import MS_PER_HOUR, Window, format_instant, from_datetime
 from warehouse.store import fleet, periods
 from warehouse.store.periods import Period
 from warehouse.store.revisions import Revision
@@ -78,7 +78,7 @@ def _bad_reversal(connection: Connection, rev: int) -> str | None:
 
 
 def period_months(connection: Connection, revision: Revision, until_ms: int) -> list[Dict]:
-    """Gives every closed month, and the open ones from there to `until_ms`; without a closed one from the first GPU."""
+    """Gives the months of every site from its first GPU or first closed month up to `until_ms`."""
     closed: dict[int, list[Period]] = defaultdict(list)
     for period in periods.closed_months(connection, revision.rev):
         closed[period.site_id].append(period)
@@ -86,16 +86,14 @@ def period_months(connection: Connection, revision: Revision, until_ms: int) -> 
     found = []
     for site in fleet.sites(connection, revision.rev):
         zone = ZoneInfo(site.timezone)
-        found += [_month(site, period.code, period) for period in closed[site.id]]
+        known = {period.code: period for period in closed[site.id]}
         starts = [block.start_ms for block in tenure if overlap(block.slots, site.slots)]
-        if closed[site.id]:
-            code = periods.month_after(closed[site.id][-1].code)
-        elif starts:
-            code = periods.month_of(min(starts), zone)
-        else:
+        codes = [*known, *([periods.month_of(min(starts), zone)] if starts else [])]
+        if not codes:
             continue
-        while code <= periods.month_of(until_ms, zone):
-            found.append(_month(site, code, None))
+        code, last = min(codes), max([*known, periods.month_of(until_ms, zone)])
+        while code <= last:
+            found.append(_month(site, code, known.get(code)))
             code = periods.month_after(code)
     return found
 
@@ -146,7 +144,10 @@ def period_books(
     for found in sites:
         if site in (None, found.name):
             accounts = _accounts(connection, found, code, revision.rev, card, by)
-            answers.append(_month(found, code, closed.get((found.id, code))) | {"books": accounts})
+            month = _month(found, code, closed.get((found.id, code)))
+            if periods.month_window(code, ZoneInfo(found.timezone)).start_ms >= from_datetime(revision.recorded_at):
+                month["status"] = "to come"
+            answers.append(month | {"books": accounts})
     if card is not None and not any(answer["books"] for answer in answers):
         raise BadInput(f"--card: nothing of a card '{card}' stands in the books of {code}")
     return {"revision": revision.rev, "period": code, "by": by, "sites": answers}

@@ -82,7 +82,7 @@ _KEYS = {
     "job": "coalesce(part.job, ev.job, 'none')",
 }
 _EXTENT = ", min(((part.slots[1])[1])::bigint) as first_ms, max(((part.slots[0])[1] + 0.5)::bigint) as last_ms"
-_JOB_OF_EVIDENCE = "left join evidence ev on ev.id = part.evidence_id and part.job is null"
+_JOB_OF_EVIDENCE = "left join evidence ev on ev.id = part.evidence_id and part.job is null and not part.rest"
 
 
 _CLASS = {(state.value, linked): class_of(state, linked) for state in State for linked in (False, True)}

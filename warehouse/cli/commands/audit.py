@@ -36,7 +36,8 @@ def COMMAND(since: int | None, head: bool, published: str | None, form: str, as_
         else:
             log = views.audit(connection, revision.rev, since or 1)
     columns = [
-        "revision", "at", "kind", "author", "what", "reason", "entries_opened", "entries_closed", "engine", "chain",
+        "revision", "at", "kind", "author", "what", "reason", "entries_opened", "entries_closed", "postings",
+        "engine", "chain",
     ]  # fmt: skip
     rows = [[act[column] for column in columns] for act in log]
     document = {"revision": revision.rev, "acts": log}
@@ -45,7 +46,7 @@ def COMMAND(since: int | None, head: bool, published: str | None, form: str, as_
 
 
 def _table(log: list[dict[str, object]]) -> str:
-    columns = ["rev", "at", "kind", "author", "what and why", "entries", "chain"]
+    columns = ["rev", "at", "kind", "author", "what and why", "entries", "postings", "chain"]
     rows = [
         [
             act["revision"],
@@ -54,11 +55,12 @@ def _table(log: list[dict[str, object]]) -> str:
             act["author"],
             f"{act['what']}: {act['reason']}" if act["what"] else act["reason"],
             f"+{act['entries_opened']} -{act['entries_closed']}",
+            act["postings"],
             str(act["chain"])[:_SHOWN_HEX],
         ]
         for act in log
     ]
-    return tables.table(columns, rows, right=[0, 5])
+    return tables.table(columns, rows, right=[0, 5, 6])
 
 
 def _verify(published: str, form: str, as_of: int | None) -> int:

@@ -33,3 +33,4 @@ def COMMAND(start: str | None, end: str | None) -> None:
         click.echo(
             f"booked up to {until}: {done.opened} entries written, {done.closed} superseded; revision {done.rev}"
         )
+        edge.say_corrections(engine, done.rev)

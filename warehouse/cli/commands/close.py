@@ -20,7 +20,8 @@ def COMMAND(code: str, site: str | None, reason: str) -> None:
     """Closes a month: posts its money by every rate card, and freezes it for ever.
 
     The month is that of each site's own calendar, from local midnight to local midnight. What is learned later about
-    it is posted as corrections in the month that is open then. Months are closed in order and leave no gap.
+    it is posted as corrections in the month that is open then. Months are closed in order and leave
+    no gap; books that began late may grow backwards, month by month.
     """
     engine = edge.open_ledger()
     done = act.close(engine, code, edge.act("close", reason), site)

@@ -24,7 +24,8 @@ def load(file: str) -> None:
     A node moves in two rows of one file: the old place with its `retired`, the new one with a later `commissioned`.
     """
     nodes = read_fleet(file)
-    done = pipeline.load_fleet(edge.open_ledger(), nodes, edge.act("fleet", f"fleet load {file}"))
+    engine = edge.open_ledger()
+    done = pipeline.load_fleet(engine, nodes, edge.act("fleet", f"fleet load {file}"))
     gpus = sum(spec.gpus for spec in nodes)
     if not done.changed:
         click.echo(f"{done.nodes_repeated} nodes, all of them already in the ledger; nothing changed")
@@ -33,6 +34,7 @@ def load(file: str) -> None:
     parts += [f"{done.nodes_retired} retired"] if done.nodes_retired else []
     parts += [f"{done.nodes_repeated} already there"] if done.nodes_repeated else []
     click.echo(f"{', '.join(parts)}; the file names {gpus} GPUs; revision {done.rev}")
+    edge.say_corrections(engine, done.rev)
 
 
 @COMMAND.command()
@@ -82,6 +84,7 @@ def load_gpus(file: str, revise: bool) -> None:
     parts += [f"{_count(done.emptied, 'slot')} emptied"] if done.emptied else []
     parts += [f"{_count(done.repeated, 'row')} already there"] if done.repeated else []
     click.echo(f"{', '.join(parts)}; revision {done.rev}")
+    edge.say_corrections(engine, done.rev)
 
 
 @COMMAND.command()

@@ -40,6 +40,9 @@ def _command(source: Source) -> click.Command:
         act = edge.act("import", reason)
         done = pipeline.take_in(engine, batch, act, book=book, revise=revise, keep_good=keep_good)
         _say(batch, done, book, _contested(engine, done))
+        _say_to_come(done, act.now_ms)
+        if done.changed:
+            edge.say_corrections(engine, done.rev)
 
     params: list[click.Parameter] = [
         click.Argument(["files"], nargs=-1, required=True, metavar="FILE..."),
@@ -112,11 +115,6 @@ def _say(batch: Batch, done: pipeline.Done, book: bool, contested: list[str]) ->
             f"{done.unfolded} occurrences written or withdrawn so far; later ones follow as the booking reaches them; "
             "see them with: gpu-minutes maintenance list"
         )
-    if done.corrections:
-        click.echo(
-            f"closed months changed: {done.corrections} correction rows posted in the open month; "
-            "see: gpu-minutes period show"
-        )
     if not done.changed:
         click.echo(f"nothing changed; the ledger stays at revision {done.rev}")
     elif not book:
@@ -127,6 +125,17 @@ def _say(batch: Batch, done: pipeline.Done, book: bool, contested: list[str]) ->
         click.echo(
             f"booked up to {format_instant(done.horizon_ms)}: {done.opened} entries written, "
             f"{done.closed} superseded; revision {done.rev}"
+        )
+
+
+def _say_to_come(done: pipeline.Done, now_ms: int) -> None:
+    """Says what begins after now: it is kept and books nothing before its time, or its year is mistyped."""
+    starts = [e.start_ms for e in done.intake.evidence] + [a.start_ms for a in done.intake.allocations]
+    starts = [start_ms for start_ms in starts if start_ms > now_ms]
+    if starts:
+        click.echo(
+            f"{len(starts)} of them begin after now, the first at {format_instant(min(starts))}: kept, and not booked "
+            "before their time"
         )
 
 

@@ -11,6 +11,11 @@ from warehouse import clock, views
 from warehouse.cli import edge, tables
 from warehouse.model.time import from_datetime
 
+# What a month that is not closed has in its books, by its status.
+_OPEN = {
+    "open": ": usage is posted when the month is closed",
+    "to come": ": it has not begun",
+}
 _FIGURES = ("gpu_ms", "lost_gpu_ms", "unpriced_gpu_ms", "worth", "cost_of_loss", "postings")
 
 
@@ -22,7 +27,7 @@ def COMMAND() -> None:
 @COMMAND.command("list")
 @edge.reading_options
 def list_(form: str, as_of: int | None) -> None:
-    """Lists the months of every site: all closed ones, then the open ones up to now (with --as-of, up to then)."""
+    """Lists the months of every site, closed and open, up to now (with --as-of, up to then)."""
     with edge.reading(as_of) as (connection, revision):
         until_ms = clock.now_ms() if as_of is None else from_datetime(revision.recorded_at)
         months = views.period_months(connection, revision, until_ms)
@@ -78,7 +83,7 @@ def _site(place: dict[str, Any], code: str, by: str) -> str:
         when = "" if place["closed_at"] is None else f"{place['closed_at']} "
         head += f"closed {when}by {place['closed_by']} at revision {place['closed_revision']}: {place['reason']}"
     else:
-        head += "open: usage is posted when the month is closed"
+        head += place["status"] + _OPEN.get(place["status"], "")
     if not place["books"]:
         return head + "\nnothing is posted in it"
     return head + "\n" + "\n".join(_book(book, by) for book in place["books"])

@@ -70,6 +70,7 @@ def reprice(file: str, reason: str) -> None:
             click.echo(line)
     if found.done.changed:
         click.echo(f"revision {found.done.rev}; no entry changed, and revision {found.done.rev - 1} keeps its prices")
+        edge.say_corrections(engine, found.done.rev)
     with engine.connect() as connection:
         _say_what_is_missing(connection, specs, found.done.rev)
 
@@ -95,8 +96,9 @@ def _read(engine: Engine, file: str) -> list[RateSpec]:
 
 def _say_what_is_missing(connection: Connection, specs: Sequence[RateSpec], rev: int) -> None:
     cards = list(dict.fromkeys(spec.card for spec in specs))
+    several = len(views.sites(connection, rev)) > 1
     lines = [
-        f"card {gap.card}: no price for {gap.gpus} GPUs, {gap.model}"
+        f"card {gap.card}: no price for {gap.gpus} GPUs{f' of site {gap.site}' if several else ''}, {gap.model}"
         + ("" if gap.contract is None else f", contract {gap.contract}")
         + _span(gap.start_ms, gap.end_ms)
         for gap in prices.gaps(connection, cards, rev)

@@ -87,6 +87,8 @@ def _say(step: Step) -> None:
     if step.findings:
         first = step.findings[0]
         parts.append(f"could not use {len(step.findings)}, first {first.where}: {first.message}")
+    if step.done.corrections:
+        parts.append(f"{step.done.corrections} correction rows of closed months posted")
     parts.append(f"revision {step.done.rev}")
     click.echo("; ".join(parts), err=True)
 
