@@ -41,7 +41,7 @@ def test_each_ruling_says_what_changed_and_shows_in_order(ledger: Cli) -> None:
         (("split", "1", "--evidence", "ops/3", *WHY, "--author", "carol"),
          "INC-3 was split off INC-1 and is charged with power/psu; INC-1 is charged with power/psu; revision 6\n"),
         (("attribute", "1", "--withdraw", *WHY, "--author", "dan"),
-         "INC-1 is charged with host/dram; it was power/psu, as the rules say; revision 7\n"),
+         "INC-1 is charged with host/dram, as the rules say; it was power/psu; revision 7\n"),
         (("attribute", "1", "host/dram", *WHY, "--author", "dan"),
          "INC-1 stays charged with host/dram; revision 8\n"),
         (("attribute", "1", "host/dram", *WHY, "--author", "dan"),

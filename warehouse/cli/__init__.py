@@ -50,6 +50,9 @@ def run(arguments: list[str]) -> int:
     except LawBroken as exc:
         return _fail(1, f"a law is broken, so nothing is stored or shown: {exc}")
     except (DBAPIError, psycopg.Error) as exc:
+        if isinstance(getattr(exc, "orig", exc), psycopg.errors.InsufficientPrivilege):
+            reason = str(getattr(exc, "orig", None) or exc).strip().split("\n", 1)[0]
+            return _fail(1, f"this role of the database may not do that: {reason}; see gpu-minutes db grant --help")
         return _fail(1, "the database refused: " + str(getattr(exc, "orig", None) or exc).strip().split("\n", 1)[0])
     except BrokenPipeError:
         # The reader went away, as `| head` does; what is left in the buffer has no one to go to.

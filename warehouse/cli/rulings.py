@@ -47,11 +47,12 @@ def attribute(number: str, cause: str | None, withdraw: bool, reason: str, autho
             raise BadInput(str(exc)) from exc
     engine = edge.open_ledger()
     ruled = ruling.attribute(engine, incident_id, cause, act)
+    rules = ", as the rules say" if withdraw else ""
     if ruled.cause == ruled.cause_before:
-        words = f"INC-{incident_id} stays charged with {ruled.cause}"
+        words = f"INC-{incident_id} stays charged with {ruled.cause}{rules}"
     else:
-        words = f"INC-{incident_id} is charged with {ruled.cause}; it was {ruled.cause_before}"
-    _say(engine, ruled, words + (", as the rules say" if withdraw else ""))
+        words = f"INC-{incident_id} is charged with {ruled.cause}{rules}; it was {ruled.cause_before}"
+    _say(engine, ruled, words)
 
 
 @click.command()
