@@ -8,14 +8,23 @@ from sqlalchemy import Connection
 
 from warehouse.causes import load_causes
 from warehouse.incidents.group import REOPEN_MS, group, opens_incident
+from warehouse.model.cause import UNATTRIBUTED
 from warehouse.model.evidence import Evidence
 from warehouse.model.ruling import Name, Ruling, name_of
-from warehouse.model.slots import SlotRanges, normalise
-from warehouse.model.state import State
-from warehouse.model.time import Window
+from warehouse.model.state import UNPLANNED, UNPLANNED_IF_LINKED, State
+from warehouse.model.time import LAST_MS, Window
 from warehouse.store import evidence, incidents, progress, rulings
+from warehouse.store.evidence import Reach
 
 Span = tuple[int, int | None]
+
+# Only these may be an incident's.
+_OPENING = UNPLANNED | UNPLANNED_IF_LINKED
+# Only these may change what belongs together: a window makes overruns.
+_MOVING = _OPENING | {State.MAINTENANCE}
+# Causes that the rules may find where a source stated none, or stated a symptom.
+_FOUND_BY_RULES = frozenset({UNATTRIBUTED, "operations/unplanned_maintenance"})
+_MARGIN_MS = max(REOPEN_MS.values())
 
 
 def group_fresh(connection: Connection, rev: int) -> list[Span]:
@@ -60,25 +69,27 @@ def _regroup(
         e.id: old for e in touched if e.id is not None and (old := old_id.get((e.source, e.key))) is not None
     }
     causes = load_causes()
+    # What states no cause, or a symptom, is charged by the rules: to one of these.
+    loose = _FOUND_BY_RULES | {code for code, cause in causes.items() if cause.is_symptom}
     ruled = rulings.standing(connection)
     told: dict[int, Evidence] = {}
     before: dict[int, int] = {}
-    reach: list[Evidence] = [*touched, *superseded]
-    while True:
-        # What lies near in time and slots may touch more, its incident may hold more, and a ruling may bind more to it:
-        # until nothing new comes in.
-        near = evidence.near(connection, _span_of(reach, max(REOPEN_MS.values())), _slots_of(reach))
-        ids = [e.id for e in (*near, *superseded) if e.id is not None]
-        before = incidents.members_of(connection, ids)
-        members = [*near, *evidence.by_id(connection, before)]
+    frontier = [*touched, *superseded]
+    started = {e.id for e in frontier}
+    gone = {e.id for e in superseded}
+    while frontier:
+        # What touches the frontier in time and slots may belong with it, its incident may hold more, and a ruling may
+        # bind more to it: until nothing new comes in. The work follows what is connected, not the history.
+        near = evidence.around(connection, [_reach(e, loose) for e in frontier if e.state in _MOVING], _OPENING, loose)
+        ids = {e.id for e in (*frontier, *near) if e.id is not None}
+        before |= incidents.members_of(connection, ids - before.keys())
+        members = [*(e for e in frontier if e.id not in gone), *near]
+        members += evidence.by_id(connection, before.keys() - told.keys())
         bound = evidence.heads(connection, _bound_to(members, ruled)).values() if ruled else ()
-        found = {e.id: e for e in (*members, *bound) if e.id is not None}
-        fresh_ids = found.keys() - told.keys()
+        found = {e.id: e for e in (*members, *bound) if e.id is not None and opens_incident(e, causes)}
+        frontier = [e for number, e in found.items() if number not in told and number not in started]
         told |= found
-        reach = [*touched, *superseded, *(e for e in told.values() if opens_incident(e, causes))]
-        if not any(opens_incident(told[i], causes) for i in fresh_ids):
-            break
-    windows = [e for e in evidence.in_window(connection, _span_of(reach, 0)) if e.state is State.MAINTENANCE]
+    windows = evidence.windows_in(connection, _span_of(told.values())) if told else []
     groups = group(told.values(), causes, windows, ruled)
     moved = incidents.regroup(connection, groups, before, predecessor, causes, rev, kept)
     return [told[i] for i in moved if i in told]
@@ -91,14 +102,19 @@ def _bound_to(items: Iterable[Evidence], ruled: Iterable[Ruling]) -> set[Name]:
     return {name for ruling in binding for name in ruling.about}
 
 
-def _slots_of(items: Iterable[Evidence]) -> SlotRanges:
-    return normalise(part for e in items for part in e.slots)
+def _reach(item: Evidence, loose: frozenset[str]) -> Reach:
+    """Gives where evidence of the same incident may be: near in time, on its slots, under a cause that may be equal.
+
+    A maintenance window may turn what began inside it into its overrun, whatever that is charged with.
+    """
+    end_ms = None if item.end_ms is None else item.end_ms + _MARGIN_MS
+    cause = None if item.state is State.MAINTENANCE else item.cause or ""
+    return Reach(item.slots, item.start_ms - _MARGIN_MS, end_ms, "" if cause in loose else cause)
 
 
-def _span_of(items: Iterable[Evidence], margin_ms: int) -> Window:
+def _span_of(items: Iterable[Evidence]) -> Window:
     items = list(items)
-    start_ms = min(e.start_ms for e in items) - margin_ms
+    start_ms = min(e.start_ms for e in items)
     ends = [e.start_ms if e.end_ms is None else e.end_ms for e in items]
-    far = 253_402_300_799_000  # the year 9999: an open end reaches everything that comes later
-    end_ms = far if any(e.end_ms is None for e in items) else max(ends) + margin_ms
+    end_ms = LAST_MS if any(e.end_ms is None for e in items) else max(ends)
     return Window(start_ms, max(end_ms, start_ms + 1))

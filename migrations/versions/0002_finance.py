@@ -80,6 +80,8 @@ alter table tenure
   add constraint ex_tenure_one_slot_per_gpu exclude using gist (gpu_area with &&, revs with &&);
 
 alter table evidence add column declared_at instant;
+create index ix_evidence_where on evidence using gist (slots, tstzrange(start_at, end_at, '[]')) where upper_inf(revs);
+create index ix_incident_evidence_evidence on incident_evidence (evidence_id) where upper_inf(revs);
 alter table allocation add column share_ppm int check (share_ppm between 1 and 1000000);   -- NULL: the whole GPU
 
 alter table ledger_entry
@@ -244,6 +246,8 @@ alter table tenure
   add constraint ex_tenure_one_gpu_per_slot exclude using gist (slot_k with &&, during with &&, revs with &&),
   add constraint ex_tenure_one_slot_per_gpu exclude using gist (gpu_k with &&, during with &&, revs with &&);
 alter table evidence drop column declared_at;
+drop index ix_evidence_where;
+drop index ix_incident_evidence_evidence;
 alter table allocation drop column share_ppm;
 drop trigger never_changes on place; drop trigger no_truncate on place;
 drop trigger never_changes on gpu; drop trigger no_truncate on gpu;

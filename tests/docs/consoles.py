@@ -1,7 +1,7 @@
 """Pages whose console blocks are run: each command with what it prints, word for word.
 
-In an answer `…` stands for any characters of its line: what differs from run to run, such as a time of day, a user, a
-hash or seconds.
+In an answer `…` stands for any characters of its line: what differs from run to run, such as a time of day, a user
+or a hash.
 """
 
 from __future__ import annotations

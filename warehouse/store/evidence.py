@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
 from warehouse.model.evidence import Allocation, Evidence
 from warehouse.model.slots import SlotRanges
+from warehouse.model.state import State
 from warehouse.model.time import Window
 from warehouse.store.rows import (
     STATES,
+    as_text,
     copy_in,
     instant,
     milliseconds,
@@ -71,6 +74,61 @@ def near(connection: Connection, window: Window, slots: SlotRanges, rev: int | N
     rows = connection.execute(
         text(_EVIDENCE + standing(rev) + _TOUCHES + " and slots && cast(:slots as int4multirange)"),
         {"start": instant(window.start_ms), "end": instant(window.end_ms), "slots": multirange(slots), "rev": rev},
+    )
+    return [_evidence(row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Where to look: slots x [start, end] (None: open) under one cause; \"\" is a cause that rules find, None any."""
+
+    slots: SlotRanges
+    start_ms: int
+    end_ms: int | None
+    cause: str | None
+
+
+_AROUND = """id in (
+  select e.id from unnest(cast(:slots as text[]), cast(:starts as timestamptz[]), cast(:ends as timestamptz[]),
+    cast(:causes as text[])) as f (slots, start_at, end_at, cause)
+  join evidence e on upper_inf(e.revs) and e.slots && f.slots::int4multirange
+    and tstzrange(e.start_at, e.end_at, '[]') && tstzrange(f.start_at, f.end_at, '[]')
+    and e.state::text = any(cast(:states as text[]))
+    and (f.cause is null or f.cause = case when e.cause = any(cast(:loose as text[])) then '' else
+      coalesce(e.cause, '') end))
+"""
+
+
+def around(
+    connection: Connection, reaches: Sequence[Reach], states: Iterable[State], loose: Iterable[str]
+) -> list[Evidence]:
+    """Gives the newest evidence in some states that any of these reaches meets.
+
+    Args:
+        connection: the ledger's database.
+        reaches: where to look.
+        states: of the evidence.
+        loose: the causes that count as found by rules.
+    """
+    rows = connection.execute(
+        text(_EVIDENCE + _AROUND),
+        {
+            "slots": [as_text(r.slots) for r in reaches],
+            "starts": [instant(r.start_ms) for r in reaches],
+            "ends": [instant(r.end_ms) for r in reaches],
+            "causes": [r.cause for r in reaches],
+            "states": sorted(states),
+            "loose": sorted(loose),
+        },
+    )
+    return [_evidence(row) for row in rows]
+
+
+def windows_in(connection: Connection, window: Window) -> list[Evidence]:
+    """Gives the newest evidence of maintenance that overlaps or touches a window."""
+    rows = connection.execute(
+        text(_EVIDENCE + "upper_inf(revs) and state = 'maintenance'" + _TOUCHES),
+        {"start": instant(window.start_ms), "end": instant(window.end_ms)},
     )
     return [_evidence(row) for row in rows]
 

@@ -42,6 +42,11 @@ def multirange(slots: SlotRanges) -> Multirange[int]:
     return Multirange([Range(low, high, "[)") for low, high in slots])
 
 
+def as_text(slots: SlotRanges) -> str:
+    """Gives a slot set as PostgreSQL writes it, for arrays of them."""
+    return "{" + ",".join(f"[{low},{high})" for low, high in slots) + "}"
+
+
 def slot_ranges(value: Multirange[int]) -> SlotRanges:
     """Gives the slot set of an int4multirange; PostgreSQL keeps it in canonical form already."""
     return tuple((part.lower, part.upper) for part in value if part.lower is not None and part.upper is not None)
