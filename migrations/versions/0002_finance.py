@@ -59,6 +59,7 @@ alter table revision add constraint ck_revision_kind check (kind in ({kinds}));
 
 alter table place add column revs rev_span, add column currency char(3) check (currency ~ '^[A-Z]{{3}}$'),
   add constraint ck_place_currency_of_a_site check (currency is null or kind = 'site');
+create index ix_place_name on place (name);      -- people ask for a node by name
 alter table gpu add column revs rev_span;
 alter table incident add column revs rev_span;   -- since the revision that merged it; NULL while it stands
 create index ix_gpu_serial on gpu (serial) where serial is not null;
@@ -252,6 +253,7 @@ alter table allocation drop column share_ppm;
 drop trigger never_changes on place; drop trigger no_truncate on place;
 drop trigger never_changes on gpu; drop trigger no_truncate on gpu;
 drop trigger never_changes on rate_line; drop trigger no_truncate on rate_line;
+drop index ix_place_name;
 alter table place drop column revs, drop column currency;
 alter table gpu drop column revs;
 alter table incident drop column revs;
