@@ -1,4 +1,4 @@
-"""Runs migrations on the connection that the caller hands over, one transaction each, never blocking for long."""
+"""Runs migrations on the connection of the caller, all in one transaction: the schema is whole, or as it was."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ connection.execute(text("set lock_timeout = '10s'"))
 connection.execute(text("select pg_advisory_lock(:lock)"), {"lock": UPGRADE_LOCK})
 connection.commit()
 try:
-    context.configure(connection=connection, transaction_per_migration=True)
+    context.configure(connection=connection, transaction_per_migration=False)
     with context.begin_transaction():
         context.run_migrations()
 finally:

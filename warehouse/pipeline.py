@@ -240,28 +240,13 @@ def finish(
         seen_ms: how far the input reaches; None means the present.
     """
     old = _horizon(before)
-    closed: dict[Entry, int] = {}
-    opened: list[Entry] = []
-    horizon = old
-    unfolded = 0
-    said: list[Span] = []
-    spans = list(touched)
+    booked = _Booked(old, list(touched))
     if book:
-        tenure = fleet.tenure_blocks(connection, rev)
-        reach = revisions.wanted_horizon(connection, act.now_ms if seen_ms is None else seen_ms)
-        wanted = [h for h in (old, until_ms, reach) if h is not None]
-        first = fleet.since_ms(connection, rev)
-        if wanted and first is not None:
-            horizon = max(wanted)
-            planned, unfolded = unfold(connection, rev, old, horizon)
-            said = planned + group_fresh(connection, rev) + progress.take_deferred(connection, rev)
-            spans += [*said, (first if old is None else old, horizon)]
-            closed, opened = rebook(connection, spans, tenure, first, horizon, rev)
-        else:
-            said = group_fresh(connection, rev) + progress.take_deferred(connection, rev)
-    posted = books.post_corrections(connection, rev, spans)
-    nothing_new = not said and (not touched or act.kind == "derive")
-    if act.kind in ("derive", "observe") and nothing_new and not (closed or opened or posted) and horizon == old:
+        _book(connection, act, rev, booked, until_ms, seen_ms)
+    posted = books.post_corrections(connection, rev, booked.spans)
+    nothing_new = not booked.said and (not touched or act.kind == "derive")
+    unchanged = not (booked.closed or booked.opened or posted) and booked.horizon_ms == old
+    if act.kind in ("derive", "observe") and nothing_new and unchanged:
         revisions.refuse_orphans(connection, rev)
         return Done(rev - 1, False, horizon_ms=old)
     revision = Revision(
@@ -270,14 +255,46 @@ def finish(
         act.kind,
         act.author,
         f"gpu-minutes {__version__}",
-        horizon,
+        booked.horizon_ms,
         digest,
         act.reason,
         b"",
     )
-    revisions.add(connection, revision, closed, opened)
-    if len(opened) + len(closed) >= _ANALYSE_ROWS:
+    revisions.add(connection, revision, booked.closed, booked.opened)
+    if len(booked.opened) + len(booked.closed) >= _ANALYSE_ROWS:
         revisions.analyse(connection)
     return Done(
-        rev, True, closed=len(closed), opened=len(opened), corrections=posted, horizon_ms=horizon, unfolded=unfolded
-    )
+        rev, True, closed=len(booked.closed), opened=len(booked.opened), corrections=posted,
+        horizon_ms=booked.horizon_ms, unfolded=booked.unfolded,
+    )  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Booked:
+    """What an act has booked so far: the horizon, the spans that it touched, and what grouping and plans added."""
+
+    horizon_ms: int | None
+    spans: list[Span]
+    said: list[Span] = field(default_factory=list)
+    closed: dict[Entry, int] = field(default_factory=dict)
+    opened: list[Entry] = field(default_factory=list)
+    unfolded: int = 0
+
+
+def _book(
+    connection: Connection, act: Act, rev: int, booked: _Booked, until_ms: int | None, seen_ms: int | None
+) -> None:
+    """Unfolds plans, groups, and derives what was touched; where nothing fixes a horizon yet, it only groups."""
+    old = booked.horizon_ms
+    reach = revisions.wanted_horizon(connection, act.now_ms if seen_ms is None else seen_ms)
+    wanted = [h for h in (old, until_ms, reach) if h is not None]
+    first = fleet.since_ms(connection, rev)
+    if not wanted or first is None:
+        booked.said = group_fresh(connection, rev) + progress.take_deferred(connection, rev)
+        return
+    booked.horizon_ms = horizon_ms = max(wanted)
+    planned, booked.unfolded = unfold(connection, rev, old, horizon_ms)
+    booked.said = planned + group_fresh(connection, rev) + progress.take_deferred(connection, rev)
+    booked.spans += [*booked.said, (first if old is None else old, horizon_ms)]
+    tenure = fleet.tenure_blocks(connection, rev)
+    booked.closed, booked.opened = rebook(connection, booked.spans, tenure, first, horizon_ms, rev)

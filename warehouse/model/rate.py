@@ -6,9 +6,6 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import NamedTuple
 
-# What kind of price it is. `opportunity` is a scenario and never what something cost.
-BASES = ("list", "contracted", "effective", "power", "opportunity")
-
 
 class RateLine(NamedTuple):
     """What has one price at a time: a model on a card, in one currency, of one contract (None: of any, and of none)."""
@@ -27,8 +24,9 @@ class RateLine(NamedTuple):
 class RateSpec:
     """A price per GPU-hour of a model on a card, over [start, end); `end_ms` None means until further notice.
 
-    With a contract it prices the GPUs of that contract alone, and goes before one without. `basis`, one of `BASES`,
-    says what kind of price it is; `id` is that of the stored row.
+    With a contract it prices the GPUs of that contract alone, and goes before one without. `basis` says in a word what
+    kind of price it is (list, contracted, effective, power, opportunity), and picks none; `id` is that of the stored
+    row.
     """
 
     card: str
