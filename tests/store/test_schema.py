@@ -159,3 +159,26 @@ def test_up_down_up(any_database_url: str) -> None:
     migrate.upgrade(engine)
     assert migrate.current(engine) == migrate.newest()
     engine.dispose()
+
+
+def test_the_box_of_a_rectangle_overlaps_as_its_ranges_do(connection: Connection) -> None:
+    """Touching is no overlap, one slot and one millisecond are: on rectangles that lie close, and on far corners."""
+    rows = connection.execute(
+        text(
+            """
+            with edge as (select s, t, w, h, far from generate_series(0, 3) s, generate_series(0, 3) t,
+              generate_series(1, 2) w, generate_series(1, 2) h, (values (0), (2000000000)) as f (far)),
+            part as (select int4range(far + s, far + s + w) as slots,
+              tstzrange('2026-10-25 00:59:59.998+00'::timestamptz + far / 1000000 * interval '1 day'
+                + t * interval '1 millisecond', '2026-10-25 00:59:59.998+00'::timestamptz
+                + far / 1000000 * interval '1 day' + (t + h) * interval '1 millisecond') as during from edge)
+            select count(*) as pairs, count(*) filter (where a.slots && b.slots and a.during && b.during) as overlaps,
+              count(*) filter (where (area_of(a.slots, a.during) && area_of(b.slots, b.during))
+                <> (a.slots && b.slots and a.during && b.during)) as differ
+            from part a, part b
+            """
+        )
+    ).one()
+    assert rows.pairs == 128 * 128
+    assert 0 < rows.overlaps < rows.pairs
+    assert rows.differ == 0
