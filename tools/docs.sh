@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-for page in causes:warehouse.causes.page cli:tools.cli_page metrics:tools.metrics_page; do
+for page in causes:tools.causes_page cli:tools.cli_page metrics:tools.metrics_page; do
     file=docs/${page%%:*}.md
     .venv/bin/python -m "${page#*:}" >"$file.new" || { rm -f "$file.new"; exit 1; }
     mv "$file.new" "$file"

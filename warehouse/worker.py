@@ -78,6 +78,7 @@ def step(
         told = [e for e in evidence.in_window(connection, window) if e.source == SOURCE]
         # As the fleet stands when the window ends: a node that came in the middle of it is known, one that left too.
         resolver = Resolver(connection, window.end_ms - 1)
+        resolver.learn(connection)
     seen = observe(window, client, resolver, told, settings)
     statements = tuple(Statement(f"detector {item.key}", item) for item in seen.evidence)
     looked = f"{format_instant(window.start_ms)} to {format_instant(window.end_ms)}"

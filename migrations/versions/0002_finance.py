@@ -80,7 +80,8 @@ alter table tenure
   add constraint ex_tenure_one_gpu_per_slot exclude using gist (slot_area with &&, revs with &&),
   add constraint ex_tenure_one_slot_per_gpu exclude using gist (gpu_area with &&, revs with &&);
 
-alter table evidence add column declared_at instant;
+alter table evidence add column declared_at instant, add column earliest_start_at instant, add column earliest_end_at instant,
+  add constraint ck_evidence_edges check (earliest_start_at <= start_at and earliest_end_at <= end_at);
 create index ix_evidence_where on evidence using gist (slots, tstzrange(start_at, end_at, '[]')) where upper_inf(revs);
 create index ix_incident_evidence_evidence on incident_evidence (evidence_id) where upper_inf(revs);
 alter table allocation add column share_ppm int check (share_ppm between 1 and 1000000);   -- NULL: the whole GPU
@@ -246,7 +247,7 @@ alter table tenure
   add column gpu_k int4range generated always as (int4range(gpu_id, gpu_id, '[]')) stored,
   add constraint ex_tenure_one_gpu_per_slot exclude using gist (slot_k with &&, during with &&, revs with &&),
   add constraint ex_tenure_one_slot_per_gpu exclude using gist (gpu_k with &&, during with &&, revs with &&);
-alter table evidence drop column declared_at;
+alter table evidence drop column declared_at, drop column earliest_start_at, drop column earliest_end_at;
 drop index ix_evidence_where;
 drop index ix_incident_evidence_evidence;
 alter table allocation drop column share_ppm;

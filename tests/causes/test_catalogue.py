@@ -14,7 +14,7 @@ import pytest
 
 from exporter.metrics import FAMILIES
 from warehouse.causes import CatalogueError, load_causes, read_catalogue
-from warehouse.causes.page import render_page
+from tools.causes_page import render_page
 from warehouse.model.cause import UNATTRIBUTED
 from warehouse.model.state import State
 

@@ -30,6 +30,7 @@ class Fleet:
 
     nodes: tuple[str, ...]
     gpus: int = 8
+    rack: str = ""
 
     def node(self, name: str) -> SlotRanges | None:
         """Gives the slots of a node."""
@@ -44,6 +45,18 @@ class Fleet:
         if slots is None or not 0 <= position < self.gpus:
             return None
         return ((slots[0][0] + position, slots[0][0] + position + 1),)
+
+    def position(self, node: str, uuid: str) -> int | None:
+        """Knows no UUIDs: places go by address."""
+        return None
+
+    def domains(self, node: str) -> tuple[str, ...]:
+        """Puts all nodes into one rack, where it has one."""
+        return (f"rack {self.rack}",) if self.rack and node in self.nodes else ()
+
+    def size(self, domain: str) -> int:
+        """Gives the nodes of the rack."""
+        return len(self.nodes)
 
 
 def address_of(position: int) -> str:

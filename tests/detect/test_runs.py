@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.detect.fleet import Fleet
 from warehouse.detect.holes import find_holes, tell_holes
-from warehouse.detect.runs import Chain, Grid, Hole, Run, chains, confirm, date_run
-from warehouse.detect.stitch import abandon, evidence_key, extend, follow
+from warehouse.detect.runs import Chain, Dating, Grid, Hole, Run, chains, confirm, date_run, joined, latched
+from warehouse.detect.stitch import Following, abandon, evidence_key, extend, follow, unlatch
 from warehouse.model.evidence import Evidence
 from warehouse.model.state import State
 from warehouse.model.time import Window
 
 STEP = 15
 GRID = Grid(0, 300, STEP)
-FRESH = 45
+FRESH = Dating(fresh_ms=45)
+AT_LEAST_30 = Following(30, 0)
 
 
 def told(start_ms: int, end_ms: int | None, scope: str = "a", key: str = "x") -> Evidence:
@@ -33,18 +36,57 @@ def test_steps_chain_only_without_a_pause_and_outside_holes() -> None:
 
 
 def test_edges_move_to_the_first_bad_and_the_first_good_sample() -> None:
-    assert date_run(Chain(60, 105), GRID, 299, [scraped(48, 108)], (), FRESH) == Run(48, 108, 108)
+    assert date_run(Chain(60, 105), GRID, 299, [scraped(48, 108)], (), FRESH) == Run(
+        48, 108, 108, earliest_start_ms=33, earliest_end_ms=93
+    )
     two = [scraped(48, 108), scraped(50, 115, phase=7)]
-    assert date_run(Chain(60, 105), GRID, 299, two, (), FRESH) == Run(52, 108, 108)
+    assert date_run(Chain(60, 105), GRID, 299, two, (), FRESH) == Run(
+        52, 108, 108, earliest_start_ms=37, earliest_end_ms=93
+    )
 
 
 def test_without_witnesses_edges_stay_on_the_grid() -> None:
-    assert date_run(Chain(60, 105), GRID, 299) == Run(60, 120, 120)
-    assert date_run(Chain(0, 285), GRID, 280) == Run(0, None, 280, cut_off=True)
+    """Either may lie a step earlier, and where a range function blurs it by as much more."""
+    assert date_run(Chain(60, 105), GRID, 299) == Run(60, 120, 120, earliest_start_ms=45, earliest_end_ms=105)
+    assert date_run(Chain(0, 285), GRID, 280) == Run(0, None, 280, cut_off=True, earliest_start_ms=-15)
+    blurred = date_run(Chain(60, 105), GRID, 299, how=Dating(start_late_ms=15, end_late_ms=30, blur_ms=10))
+    assert blurred == Run(45, 90, 90, earliest_start_ms=20, earliest_end_ms=65)
+
+
+def test_chains_join_over_short_breaks_and_not_over_holes() -> None:
+    found = [Chain(0, 15, confirmed=False), Chain(45, 60), Chain(135, 150)]
+    assert joined(found, 30) == [Chain(0, 60), Chain(135, 150)]
+    assert joined(found, 30, [Hole(17, 40)]) == found
+
+
+def test_a_run_that_may_yet_go_on_is_open() -> None:
+    assert date_run(Chain(60, 240), GRID, 299, how=Dating(stitch_ms=60)).end_ms is None
+    assert date_run(Chain(60, 210), GRID, 299, how=Dating(stitch_ms=60)).end_ms == 225
+
+
+def test_a_latched_fault_lasts_until_something_clears_it() -> None:
+    """A clear from before the onset clears nothing; a second run before the clear is the same fault."""
+    runs = [Run(50, 60, 60), Run(80, 95, 95), Run(200, 210, 210)]
+    assert [(run.start_ms, run.end_ms) for run in latched(runs, [(60, 40), (150, 140)], 300)] == [
+        (50, 150),
+        (200, None),
+    ]
+    assert latched(runs, [(150, 140)], 300)[0].earliest_end_ms == 140
+    assert [(run.start_ms, run.end_ms) for run in latched(runs, [], 300)] == [(50, None)]
+
+
+def test_a_latched_fault_without_series_goes_on_until_a_clear() -> None:
+    item, window = told(50, None), Window(100, 200)
+    assert unlatch([item], {}, window) == [item]
+    assert unlatch([item], {"a": [(110, 40)]}, window) == [item]
+    cleared = unlatch([item], {"a": [(110, 40), (120, 115)]}, window)[0]
+    assert (cleared.end_ms, cleared.earliest_end_ms) == (120, 115)
 
 
 def test_a_good_sample_after_the_last_step_closes_the_run_inside_the_window() -> None:
-    assert date_run(Chain(60, 285), GRID, 299, [scraped(48, 288)], (), FRESH) == Run(48, 288, 288)
+    assert date_run(Chain(60, 285), GRID, 299, [scraped(48, 288)], (), FRESH) == Run(
+        48, 288, 288, earliest_start_ms=33, earliest_end_ms=273
+    )
 
 
 def test_a_run_touches_a_hole_and_does_not_enter_it() -> None:
@@ -64,7 +106,7 @@ def test_a_range_function_confirms_and_does_not_date() -> None:
 
 def test_one_evidence_follows_one_run() -> None:
     window = Window(100, 200)
-    followed = follow([Run(90, 120, 120), Run(150, None, 195)], [told(50, None)], window, 30)
+    followed = follow([Run(90, 120, 120), Run(150, None, 195)], [told(50, None)], window, AT_LEAST_30)
     assert followed.continued == [told(50, 120)]
     assert followed.fresh == [Run(150, None, 195)]
     assert followed.lost == []
@@ -73,14 +115,14 @@ def test_one_evidence_follows_one_run() -> None:
 def test_short_and_past_runs_are_dropped_and_young_open_ones_wait() -> None:
     window = Window(100, 200)
     runs = [Run(10, 90, 90), Run(110, 125, 125), Run(165, None, 190)]
-    assert follow(runs, [], window, 30).fresh == []
+    assert follow(runs, [], window, AT_LEAST_30).fresh == []
 
 
 def test_an_unconfirmed_run_goes_on_with_what_is_told_and_begins_nothing() -> None:
     window = Window(100, 200)
     run = Run(50, 160, 160, confirmed=False)
-    assert follow([run], [], window, 30).fresh == []
-    assert follow([run], [told(50, None)], window, 30).continued == [told(50, 160)]
+    assert follow([run], [], window, AT_LEAST_30).fresh == []
+    assert follow([run], [told(50, None)], window, AT_LEAST_30).continued == [told(50, 160)]
 
 
 def test_an_end_that_a_later_window_saw_stands() -> None:
@@ -92,8 +134,8 @@ def test_an_end_that_a_later_window_saw_stands() -> None:
 
 def test_evidence_that_late_data_disproves_keeps_no_length() -> None:
     window = Window(100, 200)
-    assert abandon(told(80, None), 60, window) == told(80, 80)
-    assert abandon(told(20, None), 60, window) == told(20, 100)
+    assert abandon(told(80, None), 60, window) == replace(told(80, 80), earliest_end_ms=80)
+    assert abandon(told(20, None), 60, window) == replace(told(20, 100), earliest_end_ms=20)
     assert abandon(told(20, 150), 60, window) == told(20, 150)
 
 

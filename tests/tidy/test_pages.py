@@ -7,14 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from tests.packaging.conftest import ROOT
-from tools import cli_page, metrics_page
-from warehouse.causes import load_causes, page
+from tools import causes_page, cli_page, metrics_page
+from warehouse.causes import load_causes
 
 
 @pytest.mark.parametrize(
     ("name", "render"),
     [
-        ("causes", lambda: page.render_page(load_causes())),
+        ("causes", lambda: causes_page.render_page(load_causes())),
         ("cli", cli_page.render_page),
         ("metrics", metrics_page.render_page),
     ],

@@ -9,12 +9,13 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
+from string import Template
 from types import MappingProxyType, ModuleType
 
-from warehouse.model.cause import SYMPTOM_RANK, UNATTRIBUTED, Cause
+from warehouse.model.cause import SYMPTOM_RANK, UNATTRIBUTED, Cause, Detector
 
 # Lowest and highest rank of each category. A lower rank is nearer to the root: lost power explains a lost
 # node, a lost node explains a hung job.
@@ -44,9 +45,13 @@ RANK_BANDS: Mapping[str, tuple[int, int]] = MappingProxyType(
 # superchip with a link fault; time without a known cause is in whatever state was seen.
 STATELESS = frozenset({"accelerator/hbm_row_remap_pending", "fabric/nvlink_c2c", UNATTRIBUTED})
 
-DETECTOR_SCOPES = frozenset({"node", "gpu", "job"})
+DETECTOR_SCOPES = frozenset({"node", "gpu", "job", "endpoint"})
 
 _SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+# A series in PromQL with what follows it: matchers and a range.
+_SERIES = re.compile(
+    r"\b(?:up|(?:gpuminutes|DCGM|node|kube|slurm)_\w+|vllm:\w+)\b(?![(=])(?:\{[^{}]*\})?(?:\[[^\]]*\])?"
+)
 _SENTENCES = ("title", "owner", "signature", "duration", "blast", "source", "first_step")
 
 
@@ -114,11 +119,40 @@ def _faults_of(cause: Cause) -> list[str]:
         faults.append("the usual state is missing")
     faults += [f"{field} is empty" for field in _SENTENCES if not getattr(cause, field).strip()]
     for detector in cause.detectors:
-        if detector.scope not in DETECTOR_SCOPES:
-            faults.append(f"detector {detector.key} has the unknown scope '{detector.scope}'")
-        if detector.version < 1 or detector.min_duration_ms < 0 or not detector.expr.strip():
-            faults.append(f"detector {detector.key} needs an expression, a version from 1 and a duration from 0")
+        faults += [f"detector {detector.key} {fault}" for fault in _detector_faults(detector)]
     return [f"{cause.code}: {fault}" for fault in faults]
+
+
+def _detector_faults(detector: Detector) -> Iterator[str]:
+    """Gives what is wrong with a detector: what PromQL itself would refuse, promtool finds in its examples."""
+    if detector.scope not in DETECTOR_SCOPES:
+        yield f"has the unknown scope '{detector.scope}'"
+    if detector.version < 1 or detector.min_duration_ms < 0 or bool(detector.expr.strip()) == bool(detector.fan_in):
+        yield "needs an expression (or a fan-in), a version from 1 and a duration from 0"
+    texts = (detector.expr, detector.onset_expr, detector.coarse, detector.lost_expr, *detector.clears)
+    used = {name for text in (*texts, *(w.value for w in detector.witnesses)) for name in _placeholders(text)}
+    known = {threshold.name for threshold in detector.thresholds}
+    for name in sorted(used - known - {"window", "span"}):
+        yield f"uses ${name}, which is none of its thresholds"
+    for name in sorted(known - used):
+        yield f"has the threshold {name} and does not use it"
+    for threshold in detector.thresholds:
+        if not threshold.unit.strip() or not threshold.why.strip():
+            yield f"has the threshold {threshold.name} without its unit or where it comes from"
+    if (detector.window_ms > 0) != ("window" in _placeholders(detector.expr)):
+        yield "needs window_ms and $window together"
+    if (detector.window_of == "none") != (detector.window_ms == 0 or bool(detector.onset_expr)):
+        yield "needs window_of where $window dates the edges, and nowhere else"
+    if any("$span" not in use for use in _SERIES.findall(detector.coarse)):
+        yield "has a coarse expression that looks at a series other than over $span: it may miss what came and went"
+    if detector.lost_expr and not detector.lost_expr.startswith("clamp("):
+        yield "has a lost part that is not held to 0 to 1 by clamp()"
+    if detector.basis not in ("measured", "inferred"):
+        yield f"has the unknown basis '{detector.basis}'"
+
+
+def _placeholders(text: str) -> list[str]:
+    return Template(text).get_identifiers()
 
 
 def _duplicates(causes: Mapping[str, Cause]) -> list[str]:

@@ -1,54 +1,76 @@
-"""Says which detectors are blind: the series that they read are not there."""
+"""Says which detectors are blind on a Prometheus, and which series they lack."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from warehouse.causes import load_causes
+from warehouse.detect.render import USE, forms, seconds
+from warehouse.detect.words import Settings
 from warehouse.evidence.prometheus import PrometheusClient
+from warehouse.model.time import MS_PER_HOUR, Window
 
-# There only while a GPU is down: their absence is good news and blinds nobody.
-ONLY_DURING_FAULTS = frozenset({"gpuminutes_gpu_down_reason"})
+# There only while something is wrong, or since it first was: their absence is good news and blinds nobody.
+ONLY_DURING_FAULTS = frozenset({"gpuminutes_gpu_down_reason", "gpuminutes_gpu_xid_last_timestamp_seconds"})
 
 # A day, so that a family that shows only while jobs run is not missed on a quiet morning.
-_LOOK_BACK = "1d"
-
-_SELECTOR = re.compile(r"\b(up|gpuminutes_\w+|node_\w+)\b(?:\{([^}]*)\})?")
-_EQUALS = re.compile(r'\w+="(?:[^"\\]|\\.)*"')
+_LOOK_BACK_MS = 24 * MS_PER_HOUR
 
 
-def selectors(expr: str) -> list[str]:
-    """Gives the series that an expression reads, each once, narrowed by its equality matchers alone.
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a detector sees: by whose series, or which names it lacks (of the form that lacks the fewest)."""
 
-    Other matchers choose among series that come and go; equalities name a family that must be there.
+    cause: str
+    detector: str
+    teller: str
+    missing: tuple[str, ...] = ()
+
+    @property
+    def blind(self) -> bool:
+        """Tells whether it sees nothing."""
+        return bool(self.missing)
+
+
+def needed(expr: str) -> frozenset[str]:
+    """Gives the series names without which an expression can never be true; of `up`, with the job that is asked.
+
+    What stands behind `unless` or in brackets with an `or` only takes away or stands in; such expressions need one
+    name alone, their first.
     """
-    found = set()
-    for name, matchers in _SELECTOR.findall(expr):
-        equal = ",".join(_EQUALS.findall(matchers))
-        found.add(f"{name}{{{equal}}}" if equal else name)
-    return sorted(found)
+    found = [_name(match) for match in USE.finditer(expr)]
+    if " or " in expr or " unless " in expr or "__name__=~" in expr:
+        found = found[:1]
+    return frozenset(found) - ONLY_DURING_FAULTS
 
 
-def blind_detectors(client: PrometheusClient, at_ms: int | None = None) -> list[tuple[str, str]]:
-    """Gives (cause code, missing series) for every detector that lacks something, in order.
+def _name(match: re.Match[str]) -> str:
+    name = match["inner"] or match["bare"]
+    job = re.search(r'\bjob=~?"[^"]*"', match["asked"] or match["matchers"] or "")
+    return f"up{{{job[0]}}}" if name == "up" and job else name
 
-    Args:
-        client: where the series should be.
-        at_ms: end of the day that is searched, milliseconds UTC; None means the server's present.
+
+def sights(client: PrometheusClient, settings: Settings, at_ms: int) -> list[Sight]:
+    """Gives what every detector sees of the day before an instant, in order of cause and detector.
 
     Raises:
         PrometheusError: when Prometheus gives no whole answer.
     """
-    present: dict[str, bool] = {}
-    blind = set()
+    names = set(client.names(Window(at_ms - _LOOK_BACK_MS, at_ms)))
+    asked: set[str] = set()
+    found = []
     for code, cause in load_causes().items():
         for detector in cause.detectors:
-            for selector in selectors(detector.expr):
-                if selector in ONLY_DURING_FAULTS:
-                    continue
-                if selector not in present:
-                    expr = f"count(present_over_time({selector}[{_LOOK_BACK}]))"
-                    present[selector] = bool(client.query(expr, at_ms))
-                if not present[selector]:
-                    blind.add((code, selector))
-    return sorted(blind)
+            if not settings.site.enabled(detector) or detector.fan_in is not None:
+                continue
+            options = []
+            for form in forms(detector, settings.site, settings.scrape_interval_ms, settings.onset_reach_ms):
+                wanted = needed(form.expr)
+                for up in sorted(name for name in wanted - asked if name.startswith("up{")):
+                    asked.add(up)
+                    if client.query(f"count(present_over_time({up}[{seconds(_LOOK_BACK_MS)}]))", at_ms):
+                        names.add(up)
+                options.append(Sight(code, detector.key, form.teller, tuple(sorted(wanted - names))))
+            found.append(min(options, key=lambda sight: len(sight.missing)))
+    return sorted(found, key=lambda sight: (sight.cause, sight.detector))

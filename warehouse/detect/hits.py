@@ -1,190 +1,233 @@
-"""Asks one detector's question and gives the answer as dated runs per node, GPU or job."""
+"""Asks one detector's question and gives the answer as dated runs per node, GPU, job or endpoint.
+
+First coarsely, where the detector has a rare predicate: one instant over the whole look. Then finely, for those alone
+whom that names. Then the raw samples of those who were hit, for the edges.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 
 from warehouse.detect.holes import Watch
-from warehouse.detect.place import Place, Placer, one_of
-from warehouse.detect.plans import Plan, Witness, plan_of
-from warehouse.detect.runs import Grid, Hole, Run, chains, confirm, date_run
-from warehouse.detect.words import SOURCE, Finding
-from warehouse.evidence.prometheus import Labels, Points, PrometheusClient
+from warehouse.detect.lost import lost_ppm
+from warehouse.detect.place import Place, Placer
+from warehouse.detect.render import IDENTITY, Form, Only, forms, short_ms
+from warehouse.detect.runs import Dating, Hole, Run, chains, confirm, date_run, joined, latched
+from warehouse.detect.sight import sight_of
+from warehouse.detect.site import OURS
+from warehouse.detect.targets import Question, Target, missing_label, one_of, target_of
+from warehouse.detect.witnesses import witness_points
+from warehouse.detect.words import SOURCE, Finding, Settings
+from warehouse.evidence.prometheus import Points
 from warehouse.model.cause import Detector
-from warehouse.model.time import Window
 
-# Labels that say what a hit is about, by the detector's scope.
-_IDENTITY = {"node": ("node",), "gpu": ("node", "slot"), "job": ("job_id",)}
+# Places in one matcher: a request of some ten kilobytes at most. Where more are hit, everyone is asked.
+MOST_ASKED_ALONE = 200
 
-# Places in one matcher, as for nodes: a request of some ten kilobytes at most.
-_TARGETS_PER_QUERY = 200
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Target:
-    """What a hit is about, as the series name it."""
-
-    node: str = ""
-    address: str = ""
-    job: str = ""
-    detail: str = field(default="", compare=False)
-
-    def name(self, scope: str) -> str:
-        """Gives the name of its episodes: the job for a job, since its GPUs may be placed anywhere."""
-        return f"job:{self.job}" if self.job else scope
+Steps = dict[Target, dict[int, float]]
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """All runs of one target. `place` is None for a job, placed at its onset, and for a target without a place."""
+    """All runs of one target. `place` is None for what roams, placed at its onset, and for what has no place."""
 
     target: Target
     name: str
     place: Place | None
     runs: list[Run]
+    lost: Mapping[Run, int] = field(default_factory=dict)
 
     @property
     def unplaced(self) -> bool:
         """Tells whether the target has no place in the fleet."""
-        return self.place is None and not self.target.job
+        return self.place is None and not self.target.roaming
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What every detector of one look is asked over, and whom; `fresh_ms` is how long a sample speaks."""
+class Answer:
+    """What a detector gave: hits, what could not be used, and of a latched one when each node was cleared."""
 
-    span: Window
-    grid: Grid
-    client: PrometheusClient
-    watch: Watch
-    fresh_ms: int
+    hits: list[Hit]
+    findings: list[Finding]
+    clears: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
 
 
-def placed_hits(
-    detector: Detector, ask: Question, placer: Placer, told_jobs: Set[str]
-) -> tuple[list[Hit], list[Finding]]:
+def ask(detector: Detector, question: Question, placer: Placer, settings: Settings, told: Set[Target]) -> Answer:
     """Evaluates a detector over a span and gives its hits, each with its place and its dated runs.
 
     Args:
         detector: what to look for.
-        ask: where, and over what.
+        question: where, and over what.
         placer: the slots of what is hit.
-        told_jobs: jobs of which something is told: it may go on without being confirmed again.
+        settings: how the fleet is scraped.
+        told: of whom something is told already: it may go on without being confirmed again.
 
     Raises:
         PrometheusError: when Prometheus gives no whole answer.
     """
-    plan = plan_of(detector.key)
-    steps, findings = _true_steps(detector.expr, detector, ask, plan)
-    exact = steps
-    if plan.onset_expr is not None and (steps or told_jobs):
-        instant, _ = _true_steps(plan.onset_expr, detector, ask, plan)
-        exact = {target: true for target, true in instant.items() if target in steps or target.job in told_jobs}
-    witnesses = _witness_points(plan.witnesses, steps, ask)
-    if detector.scope == "gpu":
-        placer.learn(target.node for target in exact)
-    hits = []
-    for target in sorted(exact):
-        place = _place(target, placer)
-        if isinstance(place, Finding):
-            findings.append(place)
-            hits.append(Hit(target, target.name(f"{target.node}/?"), None, []))
+    hits: list[Hit] = []
+    findings: list[Finding] = []
+    clears: dict[str, list[tuple[int, int]]] = {}
+    scrape_ms = settings.scrape_interval_ms
+    for form in forms(detector, question.site, scrape_ms, question.span.length_ms):
+        if form.names.isdisjoint(question.names):
             continue
-        holes, blind, last_seen_ms = _sight(target, ask)
-        found = chains(exact[target] - blind, ask.grid.step_ms, () if target.job else holes)
-        found = confirm(found, steps.get(target, set()) - blind)
-        points = [witness.get((target.node, target.address)[: len(by)], ()) for by, witness in witnesses]
-        runs = [date_run(chain, ask.grid, last_seen_ms, points, holes, ask.fresh_ms) for chain in found]
-        hits.append(Hit(target, target.name(place.scope if place else ""), place, runs))
-    return hits, findings
+        only = _coarse(detector, form, question, told)
+        if only is None and not (detector.clears and told):
+            continue
+        if only is not None and only.matcher:
+            again = forms(detector, question.site, scrape_ms, question.span.length_ms, only)
+            form = next(other for other in again if other.teller == form.teller)
+        exact, late, lacking = _truths(detector, form, question, told) if only is not None else ({}, {}, [])
+        findings += lacking
+        exact = {target: at for target, at in exact.items() if _speaks(form, target, question.watch)}
+        if detector.clears and (exact or told):
+            clears.update(_clears(form, question, {target.node for target in (*exact, *told)}))
+        placed, unplaced = _placed(detector, form, question, placer, settings, exact, late, clears)
+        hits += placed
+        findings += unplaced
+    return Answer(hits, findings, clears)
 
 
-def job_members(client: PrometheusClient, job: str, at_ms: int) -> dict[str, list[str]]:
-    """Gives the PCI addresses of a job's GPUs per node at an instant."""
-    expr = f"count by (node, slot) (gpuminutes_gpu_workload_info{{{one_of('job_id', [job])}}})"
-    members: dict[str, list[str]] = {}
-    for series in client.query(expr, at_ms):
-        members.setdefault(series.labels.get("node", ""), []).append(series.labels.get("slot", ""))
-    return members
+def _coarse(detector: Detector, form: Form, question: Question, told: Set[Target]) -> Only | None:
+    """Gives whom to ask finely; None where nobody can be hit."""
+    if not form.coarse:
+        return Only()
+    found = question.client.query(form.coarse, question.span.end_ms - 1)
+    if not found and not told:
+        return None
+    if detector.scope in ("job", "endpoint"):
+        # A job's series stand on all of its nodes, not only on those where the coarse predicate holds.
+        return Only()
+    nodes = {series.labels.get("node", "") for series in found} | {target.node for target in told}
+    return Only(one_of("node", nodes)) if len(nodes) <= MOST_ASKED_ALONE and "" not in nodes else Only()
 
 
-def _true_steps(
-    expr: str, detector: Detector, ask: Question, plan: Plan
-) -> tuple[dict[Target, set[int]], list[Finding]]:
-    steps: dict[Target, set[int]] = {}
+def _truths(
+    detector: Detector, form: Form, question: Question, told: Set[Target]
+) -> tuple[Steps, Steps, list[Finding]]:
+    """Gives the steps of the condition itself, those of the one that confirms it, and hits without their labels."""
+    late, findings = _true_steps(form.expr, detector, question)
+    if not form.onset_expr:
+        return late, late, findings
+    if not late and not told:
+        return {}, {}, findings
+    instant, _ = _true_steps(form.onset_expr, detector, question)
+    kept = {target: at for target, at in instant.items() if target in late or _as_told(target) in told}
+    return kept, late, findings
+
+
+def _as_told(target: Target) -> Target:
+    """Gives a target as evidence names it: of a GPU, the node."""
+    return replace(target, address="", uuid="")
+
+
+def _true_steps(expr: str, detector: Detector, question: Question) -> tuple[Steps, list[Finding]]:
+    steps: Steps = {}
     findings = []
-    for series in ask.client.query_range(expr, ask.span, ask.grid.step_ms, plan.max_steps):
-        missing = [label for label in _IDENTITY[detector.scope] if not series.labels.get(label)]
-        if missing:
+    for series in question.client.query_range(expr, question.span, question.grid.step_ms, detector.max_steps):
+        lacks = missing_label(detector.scope, series.labels, IDENTITY)
+        if lacks is not None:
             where = ",".join(f"{key}={value}" for key, value in sorted(series.labels.items()))
-            findings.append(Finding(SOURCE, where, f"a hit of {detector.key} has no label {missing[0]}"))
+            findings.append(Finding(SOURCE, where, f"a hit of {detector.key} has no label {lacks}"))
             continue
-        target = _target(detector.scope, series.labels)
-        steps.setdefault(target, set()).update(at_ms for at_ms, _ in series.points)
+        steps.setdefault(target_of(detector.scope, series.labels), {}).update(series.points)
     return steps, findings
 
 
-def _target(scope: str, labels: Labels) -> Target:
-    if scope == "job":
-        return Target(job=labels["job_id"])
-    if scope == "gpu":
-        detail = f"{labels.get('uuid', 'a GPU without uuid')} at {labels['slot']}"
-        return Target(node=labels["node"], address=labels["slot"], detail=detail)
-    return Target(node=labels["node"])
+def _speaks(form: Form, target: Target, watch: Watch) -> bool:
+    """Tells whether this exporter's series are read for the target: ours are, wherever ours is scraped."""
+    return form.teller in (OURS, "") or not target.node or target.node not in watch.ours
 
 
-def _place(target: Target, placer: Placer) -> Place | Finding | None:
-    if target.job:
+def _clears(form: Form, question: Question, nodes: Set[str]) -> dict[str, list[tuple[int, int]]]:
+    """Gives per node when a clear was seen, and when it was, in milliseconds and in order."""
+    found: dict[str, set[tuple[int, int]]] = {}
+    for expr in form.clears:
+        for series in question.client.query_range(expr, question.span, question.grid.step_ms):
+            node = series.labels.get("node", "")
+            if node in nodes:
+                seen = {(at_ms, round(value * 1000)) for at_ms, value in series.points if value == value}
+                found.setdefault(node, set()).update(seen)
+    return {node: sorted(seen) for node, seen in found.items()}
+
+
+def _placed(
+    detector: Detector,
+    form: Form,
+    question: Question,
+    placer: Placer,
+    settings: Settings,
+    exact: Steps,
+    late: Steps,
+    clears: Mapping[str, Sequence[tuple[int, int]]],
+) -> tuple[list[Hit], list[Finding]]:
+    points = witness_points(form.witnesses, exact, question) if exact else []
+    if detector.scope == "gpu":
+        placer.learn((target.node for target in exact), form.teller)
+    hits: list[Hit] = []
+    findings: list[Finding] = []
+    for target in sorted(exact):
+        place = _place(target, placer, form.teller)
+        if isinstance(place, Finding):
+            findings.append(place)
+            hits.append(Hit(target, target.roaming or f"{target.node}/?", None, []))
+            continue
+        mine = [of.get((target.node, target.address)[: len(by)], ()) for by, of in points]
+        runs = _runs(detector, question, settings, target, exact[target], late.get(target, {}), mine)
+        if detector.clears:
+            runs = latched(runs, clears.get(target.node, ()), question.grid.horizon_ms)
+        if detector.momentary:
+            # One that was under way when the look began was told by an earlier look.
+            runs = [replace(run, end_ms=run.start_ms, earliest_end_ms=None) for run in runs if not run.cut_off]
+        lost = {run: part for run in runs if (part := lost_ppm(detector, form, question, target, run)) is not None}
+        hits.append(Hit(target, target.roaming or (place.scope if place else ""), place, runs, lost))
+    return hits, findings
+
+
+def _runs(
+    detector: Detector,
+    question: Question,
+    settings: Settings,
+    target: Target,
+    exact: Mapping[int, float],
+    late: Mapping[int, float],
+    witnesses: Sequence[Points],
+) -> list[Run]:
+    grid = question.grid
+    holes, blind, last_seen_ms = sight_of(target, question)
+    seen_through: Sequence[Hole] = () if target.roaming else holes
+    found = confirm(chains(exact.keys() - blind, grid.step_ms, seen_through), late.keys() - blind)
+    found = joined(found, detector.stitch_ms, holes)
+    how = _dating(detector, settings)
+    runs = [date_run(chain, grid, last_seen_ms, witnesses, holes, how) for chain in found]
+    if detector.dated_by_value:
+        runs = [_dated_by_value(run, chain.first_ms, exact) for run, chain in zip(runs, found, strict=True)]
+    return runs
+
+
+def _dated_by_value(run: Run, first_ms: int, values: Mapping[int, float]) -> Run:
+    """Moves the onset to the Unix time that the series itself says, where that lies before it."""
+    said_ms = round(values[first_ms] * 1000)
+    if said_ms > run.start_ms:
+        return run
+    return replace(run, start_ms=said_ms, earliest_start_ms=said_ms, cut_off=False)
+
+
+def _dating(detector: Detector, settings: Settings) -> Dating:
+    short = short_ms(settings.scrape_interval_ms) if detector.window_ms else 0
+    # Where the onset has an expression of its own, no range function stands in it.
+    window_of = "none" if detector.onset_expr else detector.window_of
+    start_late_ms = {"min": short, "mean": short // 2}.get(window_of, 0)
+    end_late_ms = {"max": short, "mean": short // 2}.get(window_of, 0)
+    blur_ms = short if window_of != "none" else settings.scrape_interval_ms
+    return Dating(start_late_ms, end_late_ms, blur_ms, detector.stitch_ms, settings.hole_ms)
+
+
+def _place(target: Target, placer: Placer, teller: str) -> Place | Finding | None:
+    if target.roaming:
         return None
-    return placer.gpu(target.node, target.address) if target.address else placer.node(target.node)
-
-
-def _sight(target: Target, ask: Question) -> tuple[Sequence[Hole], set[int], int]:
-    """Gives the holes of a target, the steps hidden besides, and the time of the last sample about it.
-
-    A job is unwatched where every node of it is: then the server was down and not one target. Which nodes these
-    are is asked step by step, so that the answer does not depend on where the span begins.
-    """
-    watch = ask.watch
-    if not target.job:
-        return watch.holes.get(target.node, ()), set(), watch.last_seen.get(target.node, ask.span.start_ms)
-    expr = f"count by (node) (gpuminutes_gpu_workload_info{{{one_of('job_id', [target.job])}}})"
-    hiding: dict[int, list[Hole | None]] = {}
-    last_seen_ms = ask.span.start_ms
-    for series in ask.client.query_range(expr, ask.span, ask.grid.step_ms):
-        node = series.labels.get("node", "")
-        last_seen_ms = max(last_seen_ms, watch.last_seen.get(node, 0))
-        for at_ms, _ in series.points:
-            hole = next((hole for hole in watch.holes.get(node, ()) if hole.hides(at_ms)), None)
-            hiding.setdefault(at_ms, []).append(hole)
-    shared: set[Hole] = set()
-    blind: set[int] = set()
-    for at_ms, over in hiding.items():
-        found = [hole for hole in over if hole is not None]
-        if len(found) == len(over):
-            blind.add(at_ms)
-            ends = [hole.end_ms for hole in found if hole.end_ms is not None]
-            shared.add(Hole(max(hole.start_ms for hole in found), min(ends) if ends else None))
-    return sorted(shared, key=lambda hole: hole.start_ms), blind, last_seen_ms
-
-
-def _witness_points(
-    witnesses: Sequence[Witness], targets: Iterable[Target], ask: Question
-) -> list[tuple[tuple[str, ...], dict[tuple[str, ...], Points]]]:
-    """Reads the raw samples of each witness for the targets that were hit, and for no other."""
-    wanted = sorted(targets)
-    found = []
-    for witness in witnesses:
-        points: dict[tuple[str, ...], Points] = {}
-        for first in range(0, len(wanted), _TARGETS_PER_QUERY):
-            chosen = wanted[first : first + _TARGETS_PER_QUERY]
-            matchers = [witness.matchers] if witness.matchers else []
-            matchers.append(one_of("node", (target.node for target in chosen)))
-            if "slot" in witness.by:
-                matchers.append(one_of("slot", (target.address for target in chosen)))
-            for series in ask.client.samples(f"{witness.metric}{{{','.join(matchers)}}}", ask.span):
-                about = tuple(series.labels.get(label, "") for label in witness.by)
-                points[about] = tuple(sorted(points.get(about, ()) + series.points))
-        found.append((witness.by, points))
-    return found
+    if target.address:
+        return placer.gpu(target.node, target.address, target.uuid, teller)
+    return placer.node(target.node)

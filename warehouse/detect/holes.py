@@ -6,7 +6,7 @@ timestamps of raw samples show the hole, from the last sample before it to the f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -29,24 +29,28 @@ Holes = Mapping[str, Sequence[Hole]]
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What was watched: per node the holes, and the time of its exporter's last scrape in milliseconds."""
+    """What was watched: per node the holes, and the time of its exporter's last scrape in milliseconds.
+
+    `ours` are the nodes that our own exporter watches: there, no other exporter is asked.
+    """
 
     holes: Holes
     last_seen: Mapping[str, int]
+    ours: Set[str] = frozenset()
 
 
-def times_by_node(samples: Iterable[Series]) -> dict[str, list[int]]:
+def times_by_node(samples: Iterable[tuple[str, Series]]) -> dict[str, list[int]]:
     """Gives the sorted times at which any exporter target of each node was scraped, well or not."""
     times: dict[str, set[int]] = {}
-    for series in samples:
-        if series.labels.get("node"):
-            times.setdefault(series.labels["node"], set()).update(at_ms for at_ms, _ in series.points)
+    for node, series in samples:
+        if node:
+            times.setdefault(node, set()).update(at_ms for at_ms, _ in series.points)
     return {node: sorted(found) for node, found in times.items()}
 
 
-def nameless(samples: Iterable[Series]) -> list[Finding]:
+def nameless(samples: Iterable[tuple[str, Series]]) -> list[Finding]:
     """Names targets without the label `node`: nothing that they say can be placed."""
-    lost = [series.labels.get("instance", "?") for series in samples if not series.labels.get("node")]
+    lost = [series.labels.get("instance", "?") for node, series in samples if not node]
     return [Finding(SOURCE, instance, "a scrape target of the exporter has no label node") for instance in lost]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warehouse.evidence.prometheus import Points
 
@@ -45,6 +45,8 @@ class Run:
         seen_ms: up to when samples prove it, the end for a closed run: what a query carries forward is no proof.
         cut_off: whether it was true at the first evaluated step, so that its onset may be earlier.
         confirmed: whether it may begin an episode; otherwise it can only go on with one.
+        earliest_start_ms: the last instant at which it was seen not to hold, before the onset.
+        earliest_end_ms: the last instant at which it was seen to hold; None while it lasts.
     """
 
     start_ms: int
@@ -52,6 +54,8 @@ class Run:
     seen_ms: int
     cut_off: bool = False
     confirmed: bool = True
+    earliest_start_ms: int | None = None
+    earliest_end_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +97,44 @@ def confirm(exact: Iterable[Chain], late: Iterable[int]) -> list[Chain]:
     ]
 
 
+def joined(found: Sequence[Chain], stitch_ms: int, holes: Sequence[Hole] = ()) -> list[Chain]:
+    """Joins chains that are at most this far apart; a hole between them keeps them apart, since nothing was seen."""
+    whole: list[Chain] = []
+    for chain in found:
+        last = whole[-1] if whole else None
+        near = last is not None and chain.first_ms - last.last_ms <= stitch_ms
+        if last is not None and near and not any(last.last_ms <= hole.start_ms < chain.first_ms for hole in holes):
+            whole[-1] = Chain(last.first_ms, chain.last_ms, last.confirmed or chain.confirmed)
+        else:
+            whole.append(chain)
+    return whole
+
+
+@dataclass(frozen=True, slots=True)
+class Dating:
+    """How the edges of chains move to where the truth was.
+
+    Attributes:
+        start_late_ms, end_late_ms: how late a function over a range makes the condition true, and false again.
+        blur_ms: how far the edges may still be off, besides one step.
+        stitch_ms: a hole in the truth of at most this length is not its end.
+        fresh_ms: milliseconds for which a sample speaks for the time after it.
+    """
+
+    start_late_ms: int = 0
+    end_late_ms: int = 0
+    blur_ms: int = 0
+    stitch_ms: int = 0
+    fresh_ms: int = 0
+
+
 def date_run(
     chain: Chain,
     grid: Grid,
     last_seen_ms: int,
     witnesses: Sequence[Points] = (),
     holes: Sequence[Hole] = (),
-    fresh_ms: int = 0,
+    how: Dating = Dating(),
 ) -> Run:
     """Moves the edges of a chain to the samples that made them.
 
@@ -107,27 +142,72 @@ def date_run(
         chain: the true steps.
         grid: what was evaluated.
         last_seen_ms: time of the last sample that anybody gave.
-        witnesses: raw samples of each series that must be 0; none keeps both edges on the grid.
+        witnesses: raw samples of each series, 0 where it shows the condition; none keeps both edges on the grid.
         holes: spans without samples; a run neither begins nor ends inside one.
-        fresh_ms: milliseconds for which a sample speaks for the time after it.
+        how: see `Dating`.
     """
-    before_ms = chain.first_ms - grid.step_ms
-    turned = [_turned_bad(points, before_ms, chain.first_ms, fresh_ms) for points in witnesses]
-    start_ms = max((at_ms for at_ms in turned if at_ms is not None), default=chain.first_ms)
-    after_ms = chain.last_ms + grid.step_ms
-    end_ms: int | None = min(
-        (at for points in witnesses for at, value in points if chain.last_ms < at <= after_ms and value != 0),
-        default=after_ms,
-    )
-    if end_ms is not None and end_ms >= grid.horizon_ms:
+    first_ms = chain.first_ms - how.start_late_ms
+    last_ms = max(first_ms, chain.last_ms - how.end_late_ms)
+    before_ms = first_ms - grid.step_ms
+    turned = [_turned_bad(points, before_ms, first_ms, how.fresh_ms) for points in witnesses]
+    sharp = [at_ms for at_ms in turned if at_ms is not None]
+    start_ms = max(sharp, default=first_ms)
+    blur_ms = grid.step_ms + how.blur_ms
+    # Where the last sample before is too old to speak for the time up to here, nobody knows how early it began.
+    earliest_start_ms = _sample_before(witnesses, start_ms, how.fresh_ms) if sharp else start_ms - blur_ms
+    after_ms = last_ms + grid.step_ms
+    ends = [at for points in witnesses for at, value in points if last_ms < at <= after_ms and value != 0]
+    end_ms: int | None = min(ends, default=after_ms)
+    earliest_end_ms = _sample_before(witnesses, min(ends), how.fresh_ms) if ends else after_ms - blur_ms
+    if end_ms is not None and end_ms + how.stitch_ms >= grid.horizon_ms:
         end_ms = None
     for hole in holes:
-        if chain.last_ms <= hole.start_ms < (grid.horizon_ms if end_ms is None else end_ms):
-            end_ms = hole.start_ms
-        if hole.end_ms is not None and before_ms < hole.end_ms <= chain.first_ms:
-            start_ms = max(start_ms, hole.end_ms)
+        if last_ms <= hole.start_ms < (grid.horizon_ms if end_ms is None else end_ms):
+            end_ms = earliest_end_ms = hole.start_ms
+        if hole.end_ms is not None and before_ms < hole.end_ms <= first_ms:
+            start_ms, earliest_start_ms = max(start_ms, hole.end_ms), hole.start_ms
+    if end_ms is not None:
+        end_ms = max(end_ms, start_ms)
+        if earliest_end_ms is not None:
+            earliest_end_ms = min(end_ms, max(start_ms, earliest_end_ms))
     seen_ms = last_seen_ms if end_ms is None else end_ms
-    return Run(start_ms, end_ms, seen_ms, grid.is_first(chain.first_ms), chain.confirmed)
+    return Run(
+        start_ms, end_ms, seen_ms, grid.is_first(chain.first_ms), chain.confirmed, earliest_start_ms,
+        None if end_ms is None else earliest_end_ms,
+    )  # fmt: skip
+
+
+def _sample_before(witnesses: Sequence[Points], at_ms: int, fresh_ms: int) -> int | None:
+    """Gives the time of the last sample before an instant that still speaks there, of the series that turned there."""
+    before = [
+        max((at for at, _ in points if at_ms - fresh_ms <= at < at_ms), default=None)
+        for points in witnesses
+        if any(at == at_ms for at, _ in points)
+    ]
+    known = [at for at in before if at is not None]
+    return max(known, default=None)
+
+
+def latched(runs: Sequence[Run], cleared_ms: Sequence[tuple[int, int]], horizon_ms: int) -> list[Run]:
+    """Gives runs of a fault that lasts until something clears it, whatever its series do in between.
+
+    Args:
+        runs: of one target, in order.
+        cleared_ms: (when it was seen, when it was) of each clear, in order of being seen.
+        horizon_ms: end of what was evaluated.
+
+    Law: two runs without a clear between them are one; a clear before the onset clears nothing.
+    """
+    found: list[Run] = []
+    for run in runs:
+        if found and (found[-1].end_ms is None or found[-1].end_ms > run.start_ms):
+            continue
+        clear = next(((seen, was) for seen, was in cleared_ms if was > run.start_ms and seen > run.start_ms), None)
+        if clear is None:
+            found.append(replace(run, end_ms=None, seen_ms=horizon_ms, earliest_end_ms=None))
+        else:
+            found.append(replace(run, end_ms=clear[0], seen_ms=clear[0], earliest_end_ms=max(run.start_ms, clear[1])))
+    return found
 
 
 def _turned_bad(points: Points, after_ms: int, until_ms: int, fresh_ms: int) -> int | None:

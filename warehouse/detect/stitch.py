@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from warehouse.detect.runs import Run
 from warehouse.model.evidence import Evidence
@@ -14,7 +14,7 @@ from warehouse.model.time import Window, format_instant
 # PostgreSQL refuses index rows over a third of a page, and a joined scope may name a thousand nodes.
 _MAX_SCOPE_IN_KEY = 200
 
-_KEY = re.compile(r"det:([^@]+)@\d+:")
+_KEY = re.compile(r"det:([^@]+)@\d+:(.*):\d{4}-\d\d-\d\dT[\d:.]+Z", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,28 @@ def detector_of(evidence: Evidence) -> str | None:
     return match.group(1) if match else None
 
 
-def follow(runs: Iterable[Run], known: Sequence[Evidence], window: Window, minimum_ms: int) -> Followed:
+def name_in_key(evidence: Evidence) -> str:
+    """Gives whom an episode is about, as its detector names it: a place, `job:7` or `endpoint:chat`."""
+    match = _KEY.match(evidence.key)
+    return match.group(2) if match else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """How runs of one detector become evidence: the shortest, from where they were seen, events, the lost part."""
+
+    minimum_ms: int
+    seen_from_ms: int
+    momentary: bool = False
+    lost: Mapping[Run, int] = field(default_factory=dict)
+
+
+def follow(runs: Iterable[Run], known: Sequence[Evidence], window: Window, how: Following) -> Followed:
     """Matches the runs of one detector and one scope with the evidence already told of them.
 
     A new run is fresh when it reaches into the window and is long enough. One that is still open but too short
-    waits for the next window, which looks back far enough to see it whole: so two windows say what one would.
+    waits for the next window, which looks back far enough to see it whole: so two windows say what one would. An event
+    is fresh wherever it was seen, since it may have been dated before the window in which it came to light.
     """
     waiting = sorted(known, key=lambda evidence: (evidence.start_ms, evidence.key))
     continued: list[Evidence] = []
@@ -52,21 +69,51 @@ def follow(runs: Iterable[Run], known: Sequence[Evidence], window: Window, minim
         told = next((evidence for evidence in waiting if _overlaps(evidence, run)), None)
         if told is not None:
             waiting.remove(told)
-            continued.append(extend(told, run.end_ms, window))
-        elif _may_begin(run, window, minimum_ms):
+            continued.append(extend(told, run.end_ms, window, run.earliest_end_ms, how.lost.get(run)))
+        elif _may_begin(run, window, how):
             fresh.append(run)
     return Followed(continued, fresh, waiting)
 
 
-def extend(told: Evidence, end_ms: int | None, window: Window) -> Evidence:
-    """Gives known evidence with the end that this window saw.
+def extend(
+    told: Evidence, end_ms: int | None, window: Window, earliest_end_ms: int | None = None, lost: int | None = None
+) -> Evidence:
+    """Gives known evidence with the end that this window saw, and the part that was lost until then.
 
     An end that lies after the window was seen by a later one and stands: an old window evaluated again must
     not open the episode again.
     """
     if told.end_ms is not None and (end_ms is None or told.end_ms > window.end_ms):
         return told
-    return replace(told, end_ms=end_ms)
+    if end_ms is not None and end_ms < told.start_ms:
+        end_ms = earliest_end_ms = told.start_ms
+    if earliest_end_ms is not None:
+        earliest_end_ms = max(earliest_end_ms, told.start_ms)
+    return replace(
+        told,
+        end_ms=end_ms,
+        earliest_end_ms=None if end_ms is None else earliest_end_ms,
+        lost_ppm=told.lost_ppm if lost is None else lost,
+    )
+
+
+def unlatch(
+    told: Iterable[Evidence], clears: Mapping[str, Sequence[tuple[int, int]]], window: Window
+) -> list[Evidence]:
+    """Gives evidence of a latched fault, of which this look saw no series: it goes on until its node was cleared.
+
+    Args:
+        told: evidence without a run.
+        clears: per node (when it was seen, when it was) of each clear, in milliseconds and in order.
+        window: what was looked at.
+    """
+    found = []
+    for item in told:
+        node = name_in_key(item).partition("/")[0]
+        after = ((seen, was) for seen, was in clears.get(node, ()) if was > item.start_ms and seen > item.start_ms)
+        clear = next(after, None)
+        found.append(item if clear is None else extend(item, clear[0], window, clear[1]))
+    return found
 
 
 def abandon(told: Evidence, seen_from_ms: int, window: Window) -> Evidence:
@@ -77,12 +124,15 @@ def abandon(told: Evidence, seen_from_ms: int, window: Window) -> Evidence:
     """
     if told.end_ms is not None:
         return told
-    return replace(told, end_ms=told.start_ms if told.start_ms >= seen_from_ms else window.start_ms)
+    end_ms = told.start_ms if told.start_ms >= seen_from_ms else window.start_ms
+    return replace(told, end_ms=end_ms, earliest_end_ms=told.start_ms)
 
 
-def _may_begin(run: Run, window: Window, minimum_ms: int) -> bool:
+def _may_begin(run: Run, window: Window, how: Following) -> bool:
+    if how.momentary:
+        return run.confirmed and run.start_ms >= how.seen_from_ms
     reaches = run.end_ms is None or run.end_ms > window.start_ms
-    return run.confirmed and reaches and run.seen_ms - run.start_ms >= minimum_ms
+    return run.confirmed and reaches and run.seen_ms - run.start_ms >= how.minimum_ms
 
 
 def _overlaps(told: Evidence, run: Run) -> bool:

@@ -120,6 +120,11 @@ class PrometheusClient:
             pieces.append([_cut(series, start, end) for series in self._series("query", form, "matrix")])
         return [series for series in _stitch(pieces) if series.points]
 
+    def names(self, window: Window) -> frozenset[str]:
+        """Gives the names of the series that had a sample in the window."""
+        form = {"start": _seconds(window.start_ms), "end": _seconds(window.end_ms)}
+        return frozenset(self._ask("label/__name__/values", form, "GET"))
+
     def _series(self, endpoint: str, form: Mapping[str, str], kind: str) -> list[Series]:
         data = self._ask(endpoint, form)
         found = data.get("resultType") if isinstance(data, dict) else None
@@ -130,11 +135,14 @@ class PrometheusClient:
         except (KeyError, TypeError, ValueError, AttributeError) as exc:
             raise PrometheusError(f"{self._name} gave a {kind} that cannot be read: {exc!r}") from exc
 
-    def _ask(self, endpoint: str, form: Mapping[str, str]) -> Any:
+    def _ask(self, endpoint: str, form: Mapping[str, str], method: str = "POST") -> Any:
         url = f"{self._base_url}/api/v1/{endpoint}"
         try:
             # POST, since a matcher with many node names outgrows the length that a URL may have.
-            response = self._http.post(url, data=dict(form))
+            if method == "GET":
+                response = self._http.get(url, params=dict(form))
+            else:
+                response = self._http.post(url, data=dict(form))
         except httpx.TimeoutException as exc:
             raise PrometheusError(f"{self._name} gave no answer within {self._timeout_s:g} s") from exc
         except (httpx.HTTPError, httpx.InvalidURL) as exc:

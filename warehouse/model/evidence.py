@@ -16,6 +16,8 @@ class Evidence:
     `key` is the source's own id; (source, key) names the evidence, `revision` counts what was said of it.
     `basis` is `measured` or `inferred`. `lost_ppm` None means the source did not state a loss.
     `declared_ms` is when maintenance was declared, None for all other evidence.
+    `earliest_start_ms` and `earliest_end_ms` are how far before `start_ms` and `end_ms` the truth may lie, where the
+    source knows: it was last seen not to hold, and last seen to hold, at these instants.
     """
 
     source: str
@@ -33,10 +35,16 @@ class Evidence:
     revision: int = 1
     id: int | None = None
     declared_ms: int | None = None
+    earliest_start_ms: int | None = None
+    earliest_end_ms: int | None = None
 
     def __post_init__(self) -> None:
         if self.end_ms is not None and self.end_ms < self.start_ms:
             raise ValueError(f"evidence {self.source}/{self.key} ends before it starts")
+        if self.earliest_start_ms is not None and self.earliest_start_ms > self.start_ms:
+            raise ValueError(f"evidence {self.source}/{self.key} starts before it can have started")
+        if self.earliest_end_ms is not None and (self.end_ms is None or self.earliest_end_ms > self.end_ms):
+            raise ValueError(f"evidence {self.source}/{self.key} ends before it can have ended")
 
     @property
     def onset_ms(self) -> int:
@@ -49,11 +57,12 @@ class Evidence:
 
     def closes(self, other: Evidence) -> bool:
         """Tells whether this only adds the end that `other` still lacked."""
-        return other.end_ms is None and self.end_ms is not None and self._statement()[1:] == other._statement()[1:]
+        return other.end_ms is None and self.end_ms is not None and self._statement()[2:] == other._statement()[2:]
 
     def _statement(self) -> tuple[object, ...]:
         return (
             self.end_ms,
+            self.earliest_end_ms,
             self.source,
             self.key,
             self.start_ms,
@@ -65,6 +74,7 @@ class Evidence:
             self.job,
             self.basis,
             self.declared_ms,
+            self.earliest_start_ms,
         )
 
 

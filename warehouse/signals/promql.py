@@ -85,7 +85,7 @@ def expression(family: Family, matchers: Sequence[Matcher] = ()) -> str:
     Raises:
         ValueError: when a matcher cannot be written; with what to do.
     """
-    ours = _selector(family.name, map(str, matchers))
+    ours = select(family.name, map(str, matchers))
     if not family.per_gpu:
         return ours
     alike = f" or on ({', '.join(('uuid', *family.labels[2:]))}) "
@@ -114,22 +114,22 @@ def _dialect(dialect: Dialect, family: Family, matchers: Sequence[Matcher]) -> s
     # `or` compares all labels but the name: a field under two names is said by the first.
     text = f"({' or '.join(rows)})"
     if dialect.slot_info:
-        text = _with_slot(text, dialect)
+        text = with_slot(text, dialect)
     return f"max by ({', '.join((*TARGET, *IDENTITY, *family.labels[2:]))}) ({_identity(text, dialect)})"
 
 
 def _row(row: Row, dialect: Dialect, family: Family, matchers: Sequence[Matcher]) -> Iterable[str]:
     if isinstance(row, Mask) and row.family is family:
-        yield from _mask(row, dialect, matchers)
+        yield from mask_bits(row, dialect, matchers)
     elif isinstance(row, Alias) and family in (row.family, row.mig):
         labels: tuple[str | From, ...] = row.labels
         if family is row.mig:
             labels = (From(dialect.instance, needed=True), *labels)
-        selector = _foreign_selector(row.name, dialect, family, labels, matchers)
+        selector = foreign_selector(row.name, dialect, family, labels, matchers)
         if selector is None:
             return
         if row.per_instance and family is not row.mig:
-            selector = _with(selector, f'{dialect.instance}=""')
+            selector = with_matcher(selector, f'{dialect.instance}=""')
         value = _clean(selector, dialect)
         if row.times != 1:
             value = f"({value}) * {row.times}"
@@ -138,23 +138,23 @@ def _row(row: Row, dialect: Dialect, family: Family, matchers: Sequence[Matcher]
         if row.percent_above is not None:
             above = f"{row.name} > {row.percent_above:g} <= {MOST_PERCENT:g}"
             value = f"(({value}) and on ({', '.join(TARGET)}) ({above}))"
-        yield _labelled(_ranged(value, row.span), family, labels)
+        yield labelled(ranged(value, row.span), family, labels)
 
 
-def _mask(row: Mask, dialect: Dialect, matchers: Sequence[Matcher]) -> Iterable[str]:
+def mask_bits(row: Mask, dialect: Dialect, matchers: Sequence[Matcher]) -> Iterable[str]:
     own = row.family.labels[2]
     asked = [matcher for matcher in matchers if matcher.label == own]
     for bit in range(MASK_BITS):
         word = row.words[bit] if bit < len(row.words) else f"bit_{bit}"
         if not all(matcher.allows(word) for matcher in asked):
             continue
-        selector = _foreign_selector(row.name, dialect, row.family, (word,), matchers)
+        selector = foreign_selector(row.name, dialect, row.family, (word,), matchers)
         assert selector is not None
-        clean = _ranged(_clean(selector, dialect), (0.0, 2.0**MASK_BITS - 1))
+        clean = ranged(_clean(selector, dialect), (0.0, 2.0**MASK_BITS - 1))
         value = f"floor(({clean} and {selector} % 1 == 0) / {2**bit}) % 2"
         if bit >= len(row.words):
             value += " == 1"
-        yield _labelled(value, row.family, (word,))
+        yield labelled(value, row.family, (word,))
 
 
 def _workload(row: Workload, dialect: Dialect, matchers: Sequence[Matcher]) -> Iterable[str]:
@@ -169,30 +169,30 @@ def _workload(row: Workload, dialect: Dialect, matchers: Sequence[Matcher]) -> I
     outer = [str(matcher) for matcher in matchers if matcher.label not in made]
     found = []
     for name in row.labels[row.key]:
-        selector = _selector("", [f'__name__=~"{dialect.prefix}.+"', f'{name}!~"{_missing()}"', *outer])
+        selector = select("", [f'__name__=~"{dialect.prefix}.+"', f'{name}!~"{missing()}"', *outer])
         # `up` has the labels of the target itself: its pod is the exporter's, and no workload.
         found.append(f"({selector} unless on ({', '.join((*TARGET, name))}) up)")
     value = f"({' or '.join(found)})"
     for label, names in row.labels.items():
         for name in names:
-            value = _replace(value, name, "", name, _missing())
-        value = _first_of(value, label, names)
+            value = replace(value, name, "", name, missing())
+        value = first_of(value, label, names)
     told = (*TARGET, *NODE_LABELS, *dialect.uuid, dialect.index, dialect.slot, *row.labels)
-    text = _replace(f"group by ({', '.join(told)}) ({value})", "kind", row.kind, "", "")
+    text = replace(f"group by ({', '.join(told)}) ({value})", "kind", row.kind, "", "")
     for matcher in matchers:
         if matcher.label in row.labels:
             text = f"({text} and on ({matcher.label}) {_one(matcher)})"
     yield text
 
 
-def _foreign_selector(
+def foreign_selector(
     name: str, dialect: Dialect, family: Family, labels: Sequence[str | From], matchers: Sequence[Matcher]
 ) -> str | None:
     """Gives the selector of a foreign series with what can be asked inside it; None where nothing can match."""
     own = dict(zip(family.labels[2:], labels, strict=True))
     inside = [f'{label}=""' for label in dialect.aside]
     inside += [f'{dialect.uuid[0]}!="{dialect.uuid_unknown}"'] if dialect.uuid_unknown else []
-    inside += [f'{label.label}!~"{_missing()}"' for label in labels if isinstance(label, From) and label.needed]
+    inside += [f'{label.label}!~"{missing()}"' for label in labels if isinstance(label, From) and label.needed]
     for matcher in matchers:
         source = own.get(matcher.label)
         if isinstance(source, str):
@@ -201,10 +201,10 @@ def _foreign_selector(
         elif isinstance(source, From):
             if source.prefix or matcher.allows(""):
                 raise ValueError(f"{matcher} cannot be asked of {dialect.title}; join on {matcher.label} instead")
-            inside += [str(Matcher(source.label, matcher.op, matcher.value)), f'{source.label}!~"{_missing()}"']
+            inside += [str(Matcher(source.label, matcher.op, matcher.value)), f'{source.label}!~"{missing()}"']
         elif matcher.label not in IDENTITY:
             inside.append(str(matcher))
-    return _selector(name, inside)
+    return select(name, inside)
 
 
 def _clean(selector: str, dialect: Dialect) -> str:
@@ -215,23 +215,23 @@ def _clean(selector: str, dialect: Dialect) -> str:
     return text
 
 
-def _ranged(value: str, span: Span | None) -> str:
+def ranged(value: str, span: Span | None) -> str:
     return value if span is None else f"{value} >= {span[0]!r} <= {span[1]!r}"
 
 
-def _labelled(value: str, family: Family, labels: Sequence[str | From]) -> str:
+def labelled(value: str, family: Family, labels: Sequence[str | From]) -> str:
     """Gives a value with the family's own labels."""
     for ours, source in zip(family.labels[2:], labels, strict=True):
         if isinstance(source, str):
-            value = _replace(value, ours, source, "", "")
+            value = replace(value, ours, source, "", "")
             continue
         if source.label != ours or source.prefix:
-            value = _replace(value, ours, source.prefix + "$1", source.label, f"(?:{source.prefix})?(.+)")
-        value = _replace(value, ours, "", ours, _missing())
+            value = replace(value, ours, source.prefix + "$1", source.label, f"(?:{source.prefix})?(.+)")
+        value = replace(value, ours, "", ours, missing())
     return value
 
 
-def _with_slot(value: str, dialect: Dialect) -> str:
+def with_slot(value: str, dialect: Dialect) -> str:
     """Gives a value with the label that says the PCI address, from the one series that has it."""
     by = ", ".join((*TARGET, dialect.uuid[0]))
     # One of them, should there be several: a query that fails helps nobody.
@@ -242,28 +242,28 @@ def _with_slot(value: str, dialect: Dialect) -> str:
 def _identity(value: str, dialect: Dialect) -> str:
     """Gives a value with `node`, `uuid` and `slot` made of what the dialect says; `slot` has the alphabet behind it."""
     if dialect.index:
-        value = _first_of(value, "uuid", dialect.uuid, (NO_UUID, dialect.index))
+        value = first_of(value, "uuid", dialect.uuid, (NO_UUID, dialect.index))
     else:
-        value = _first_of(value, "uuid", dialect.uuid)
+        value = first_of(value, "uuid", dialect.uuid)
     if dialect.uuid_prefix:
-        value = _replace(value, "uuid", dialect.uuid_prefix + "$1", "uuid", f"(?:{dialect.uuid_prefix})?(.+)")
-    value = _first_of(value, "node", NODE_LABELS)
-    return _replace(value, "slot", "$1:$2:$3" + _ALPHABET, dialect.slot, _ADDRESS)
+        value = replace(value, "uuid", dialect.uuid_prefix + "$1", "uuid", f"(?:{dialect.uuid_prefix})?(.+)")
+    value = first_of(value, "node", NODE_LABELS)
+    return replace(value, "slot", "$1:$2:$3" + _ALPHABET, dialect.slot, _ADDRESS)
 
 
 def _one(matcher: Matcher) -> str:
     """Gives one element that has the wanted label and no other."""
-    return _replace("vector(1)", matcher.label, matcher.value.replace("$", "$$"), "", "")
+    return replace("vector(1)", matcher.label, matcher.value.replace("$", "$$"), "", "")
 
 
 def _lower_case(value: str) -> str:
     """Gives a value whose `slot` has no capitals, and no alphabet behind it any more."""
     for _ in range(_MOST_CAPITALS):
-        value = _replace(value, "slot", _SMALL, "slot", _CAPITAL)
-    return _replace(value, "slot", "$1", "slot", f"(.*){_ALPHABET}")
+        value = replace(value, "slot", _SMALL, "slot", _CAPITAL)
+    return replace(value, "slot", "$1", "slot", f"(.*){_ALPHABET}")
 
 
-def _first_of(value: str, label: str, sources: Sequence[str], last: tuple[str, str] | None = None) -> str:
+def first_of(value: str, label: str, sources: Sequence[str], last: tuple[str, str] | None = None) -> str:
     """Gives a value whose label is the first of several that is not empty.
 
     Args:
@@ -273,7 +273,7 @@ def _first_of(value: str, label: str, sources: Sequence[str], last: tuple[str, s
         last: a prefix and the label that it stands before, when all of them are empty.
     """
     if last is None and len(sources) == 1:
-        return value if sources[0] == label else _replace(value, label, "$1", sources[0], "(.*)")
+        return value if sources[0] == label else replace(value, label, "$1", sources[0], "(.*)")
     prefix = last[0] if last else ""
     names = ", ".join(map(_quoted, (*sources, last[1]) if last else sources))
     joined = f'label_join({value}, "{label}", "{";" + prefix}", {names})'
@@ -282,24 +282,24 @@ def _first_of(value: str, label: str, sources: Sequence[str], last: tuple[str, s
     if last:
         ways.append(between * (len(sources) - 1) + f";({prefix}.+)")
     found = "".join(f"${{{n}}}" for n in range(1, len(ways) + 1))
-    return _replace(joined, label, found, label, f"(?:{'|'.join(ways)}|[;:a-z]*)")
+    return replace(joined, label, found, label, f"(?:{'|'.join(ways)}|[;:a-z]*)")
 
 
-def _replace(value: str, label: str, template: str, source: str, pattern: str) -> str:
+def replace(value: str, label: str, template: str, source: str, pattern: str) -> str:
     return f'label_replace({value}, "{label}", "{_escaped(template)}", "{source}", "{pattern}")'
 
 
-def _missing() -> str:
+def missing() -> str:
     """Gives a regular expression that matches every text that says there is none."""
     return "|".join(re.escape(text).replace("\\", "\\\\") for text in sorted(MISSING_TEXTS))
 
 
-def _selector(name: str, matchers: Iterable[str]) -> str:
+def select(name: str, matchers: Iterable[str]) -> str:
     inside = ",".join(matchers)
     return f"{name}{{{inside}}}" if inside else name
 
 
-def _with(selector: str, matcher: str) -> str:
+def with_matcher(selector: str, matcher: str) -> str:
     return f"{selector[:-1]},{matcher}}}" if selector.endswith("}") else f"{selector}{{{matcher}}}"
 
 

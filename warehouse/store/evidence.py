@@ -42,7 +42,8 @@ def heads(connection: Connection, names: Iterable[tuple[str, str]]) -> dict[tupl
 _COLUMNS = """source, key, ms_of(start_at) as start_ms, ms_of(end_at) as end_ms, scope,
   case when int4multirange(range_merge(slots)) = slots then lower(slots) end as low, upper(slots) as high,
   case when int4multirange(range_merge(slots)) <> slots then slots end as runs,
-  state, cause, lost_ppm, detail, job, basis, revision, id, ms_of(declared_at) as declared_ms"""
+  state, cause, lost_ppm, detail, job, basis, revision, id, ms_of(declared_at) as declared_ms,
+  ms_of(earliest_start_at) as earliest_start_ms, ms_of(earliest_end_at) as earliest_end_ms"""
 _EVIDENCE = f"select {_COLUMNS} from evidence where "  # noqa: S608 - names of our own
 _TOUCHES = " and tstzrange(start_at, end_at, '[]') && tstzrange(:start, :end, '[]')"
 
@@ -175,11 +176,11 @@ def write(connection: Connection, items: Sequence[Evidence], rev: int) -> dict[t
         )
     columns = (
         "source", "key", "revision", "scope", "slots", "start_at", "end_at", "state", "cause", "lost_ppm", "detail",
-        "job", "basis", "declared_at", "revs",
+        "job", "basis", "declared_at", "earliest_start_at", "earliest_end_at", "revs",
     )  # fmt: skip
     types = (
         "text", "text", "int4", "text", "int4multirange", "timestamptz", "timestamptz", "text", "text", "int4", "text",
-        "text", "text", "timestamptz", "int8range",
+        "text", "text", "timestamptz", "timestamptz", "timestamptz", "int8range",
     )  # fmt: skip
     copy_in(
         connection, "evidence", columns, types,
@@ -187,7 +188,7 @@ def write(connection: Connection, items: Sequence[Evidence], rev: int) -> dict[t
             (
                 e.source, e.key, e.revision, e.scope, multirange(e.slots), instant(e.start_ms), instant(e.end_ms),
                 e.state.value, e.cause, e.lost_ppm, e.detail, e.job, e.basis, instant(e.declared_ms),
-                revisions_from(rev),
+                instant(e.earliest_start_ms), instant(e.earliest_end_ms), revisions_from(rev),
             )
             for e in items
         ),
@@ -206,11 +207,11 @@ def close(connection: Connection, items: Sequence[Evidence], rev: int) -> None:
 
 def _evidence(row: Row[Any]) -> Evidence:
     source, key, start_ms, end_ms, scope, low, high, runs, *said = tuple(row)
-    state, cause, lost_ppm, detail, job, basis, revision, number, declared_ms = said
+    state, cause, lost_ppm, detail, job, basis, revision, number, declared_ms, earliest_start_ms, earliest_end_ms = said
     slots = ((low, high),) if runs is None else slot_ranges(runs)
     return Evidence(
         source, key, start_ms, end_ms, scope, slots, STATES[state], cause, lost_ppm, detail, job, basis, revision,
-        number, declared_ms,
+        number, declared_ms, earliest_start_ms, earliest_end_ms,
     )  # fmt: skip
 
 

@@ -47,6 +47,18 @@ class Stay:
     why: str | None = None
 
 
+def uuids(connection: Connection, at_ms: int) -> dict[str, int]:
+    """Gives the slot of every GPU whose UUID is known, as the fleet stands at an instant."""
+    rows = connection.execute(
+        text(
+            "select g.uuid, t.slot from tenure t join gpu g on g.id = t.gpu_id "
+            "where upper_inf(t.revs) and g.uuid is not null and t.during @> cast(:at as timestamptz)"
+        ),
+        {"at": instant(at_ms)},
+    )
+    return {row.uuid: row.slot for row in rows}
+
+
 _STAYS = """
 select t.id, t.slot, ms_of(lower(t.during)) as start_ms,
   case when upper_inf(t.during) then null else ms_of(upper(t.during)) end as end_ms, t.gpu_id, t.stranded, t.contract,

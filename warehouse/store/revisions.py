@@ -152,7 +152,7 @@ _GENERATED = "{revs,area,slot_area,gpu_area,slot_k,place_k,evidence_k,incident_k
 # Columns that came later are left out of a row's words while they are NULL: a chain written before them still proves.
 LATER = {
     "tenure": ("contract", "commissioned", "said_model", "why"),
-    "evidence": ("declared_at",),
+    "evidence": ("declared_at", "earliest_start_at", "earliest_end_at"),
     "allocation": ("share_ppm",),
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
@@ -15,6 +16,8 @@ from sqlalchemy import Connection
 from warehouse.model.fleet import Place, TenureBlock
 from warehouse.model.slots import SlotRanges, normalise, overlap
 from warehouse.store.fleet import frames
+from warehouse.store.fleet import nodes as fleet_nodes
+from warehouse.store.gpus import uuids
 from warehouse.store.places import places
 from warehouse.store.revisions import newest_rev
 
@@ -65,6 +68,36 @@ class Resolver:
                 nodes.append(node)
                 self._nodes.setdefault(place.name, []).append(node)
         _give_tenures(nodes, frames(connection, newest_rev(connection)))
+        self._by_uuid: dict[str, int] = {}
+        self._domains: dict[str, tuple[str, ...]] = {}
+        self._sizes: Counter[str] = Counter()
+
+    def learn(self, connection: Connection) -> None:
+        """Reads which GPU sits where and which domains each node belongs to, for `position`, `domains` and `size`."""
+        self._by_uuid = uuids(connection, self._at_ms)
+        for node in fleet_nodes(connection, newest_rev(connection)):
+            if node.stands_at(self._at_ms):
+                kinds = zip(("power domain", "leaf switch", "blast domain"), node.domains, strict=True)
+                named = [f"{kind} {name}" for kind, name in kinds if name]
+                found = (*named, f"rack {node.path}", f"hall {node.site}/{node.hall}")
+                self._domains[node.node] = found
+                self._sizes.update(found)
+
+    def position(self, node: str, uuid: str) -> int | None:
+        """Gives the position of a GPU in its node by its UUID, None where the fleet does not know it there."""
+        slots, slot = self.node(node), self._by_uuid.get(uuid)
+        if slots is None or slot is None:
+            return None
+        inside = [at for low, high in slots for at in range(low, high)]
+        return inside.index(slot) if slot in inside else None
+
+    def domains(self, node: str) -> tuple[str, ...]:
+        """Gives the domains of a node in words: what may take all of their nodes at once."""
+        return self._domains.get(node, ())
+
+    def size(self, domain: str) -> int:
+        """Gives how many nodes a domain has."""
+        return self._sizes[domain]
 
     def scope(self, words: str, at_ms: int) -> SlotRanges:
         """Gives the slots of a scope that is spoken of at an instant.

@@ -1,6 +1,7 @@
 """GPU fell off the bus."""
 
-from warehouse.model.cause import Cause, Detector
+from warehouse.causes.examples import gpu, series
+from warehouse.model.cause import Case, Cause, Detector, Told, Witness
 from warehouse.model.state import State
 
 CAUSE = Cause(
@@ -27,6 +28,26 @@ CAUSE = Cause(
             scope="gpu",
             state=State.DOWN,
             min_duration_ms=30_000,
+            severity="page",
+            witnesses=(Witness("gpuminutes_gpu_up", "", ("node", "slot")),),
+            cases=(
+                Case(
+                    "one of two is lost for five minutes",
+                    {
+                        series("gpuminutes_gpu_up", gpu(0)): "1x39 0x19 1x20",
+                        series("gpuminutes_gpu_down_reason", gpu(0), reason="lost"): "_x40 1x19 _x21",
+                    },
+                    told=(Told("n1/0", 600, 900),),
+                ),
+                Case(
+                    "no answer in time is no proof of a loss",
+                    {
+                        series("gpuminutes_gpu_up", gpu(0)): "1x39 0x19 1x20",
+                        series("gpuminutes_gpu_down_reason", gpu(0), reason="timeout"): "_x40 1x19 _x21",
+                    },
+                    also=("gpu_no_answer",),
+                ),
+            ),
             why="The exporter answers and says that the driver has lost this GPU.",
         ),
     ),

@@ -1,6 +1,6 @@
 """Node unreachable."""
 
-from warehouse.model.cause import Cause, Detector
+from warehouse.model.cause import Case, Cause, Detector, Told, Witness
 from warehouse.model.state import State
 
 CAUSE = Cause(
@@ -28,6 +28,23 @@ CAUSE = Cause(
             scope="node",
             state=State.DOWN,
             min_duration_ms=30_000,
+            severity="page",
+            witnesses=(
+                Witness("up", 'job="gpu-minutes"', ("node",)),
+                Witness("up", 'job="node"', ("node",)),
+            ),
+            cases=(
+                Case(
+                    "both exporters silent for four minutes",
+                    {'up{job="gpu-minutes",node="n1"}': "1x39 0x15 1x20", 'up{job="node",node="n1"}': "1x39 0x15 1x20"},
+                    told=(Told("n1", 600, 840),),
+                ),
+                Case(
+                    "the exporter alone is silent: the node lives",
+                    {'up{job="gpu-minutes",node="n1"}': "1x39 0x15 1x20", 'up{job="node",node="n1"}': "1x75"},
+                    also=("exporter_silent",),
+                ),
+            ),
             why="The exporter and node_exporter are both silent: two witnesses say that the node is gone.",
         ),
     ),

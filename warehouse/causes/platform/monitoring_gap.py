@@ -1,6 +1,7 @@
 """Nobody was watching."""
 
-from warehouse.model.cause import Cause, Detector
+from warehouse.causes.examples import gpu, series
+from warehouse.model.cause import Case, Cause, Detector, Told, Witness
 from warehouse.model.state import State
 
 CAUSE = Cause(
@@ -27,6 +28,15 @@ CAUSE = Cause(
             scope="node",
             state=State.UNKNOWN,
             min_duration_ms=30_000,
+            witnesses=(Witness("up", 'job="gpu-minutes"', ("node",)),),
+            cases=(
+                Case(
+                    "the exporter alone is silent",
+                    {'up{job="gpu-minutes",node="n1"}': "1x39 0x15 1x20", 'up{job="node",node="n1"}': "1x75"},
+                    told=(Told("n1", 600, 840),),
+                ),
+                Case("one scrape lost", {'up{job="gpu-minutes",node="n1"}': "1x39 0 1x20"}),
+            ),
             why="Only the exporter is silent: node_exporter answers, or there is none to ask.",
         ),
         Detector(
@@ -39,6 +49,25 @@ CAUSE = Cause(
             scope="gpu",
             state=State.UNKNOWN,
             min_duration_ms=30_000,
+            witnesses=(Witness("gpuminutes_gpu_up", "", ("node", "slot")),),
+            cases=(
+                Case(
+                    "a driver that hangs",
+                    {
+                        series("gpuminutes_gpu_up", gpu(1)): "1x39 0x19 1x20",
+                        series("gpuminutes_gpu_down_reason", gpu(1), reason="timeout"): "_x40 1x19 _x21",
+                    },
+                    told=(Told("n1/1", 600, 900),),
+                ),
+                Case(
+                    "a GPU that is lost",
+                    {
+                        series("gpuminutes_gpu_up", gpu(1)): "1x39 0x19 1x20",
+                        series("gpuminutes_gpu_down_reason", gpu(1), reason="lost"): "_x40 1x19 _x21",
+                    },
+                    also=("gpu_off_bus",),
+                ),
+            ),
             why="The driver gave no answer about this GPU, which proves neither up nor down.",
         ),
     ),

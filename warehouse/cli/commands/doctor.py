@@ -10,8 +10,9 @@ import click
 from warehouse import clock, config
 from warehouse.cli import edge, tables
 from warehouse.config import Config
-from warehouse.detect.doctor import blind_detectors
-from warehouse.detect.words import SOURCE
+from warehouse.detect.doctor import sights
+from warehouse.detect.site_file import read_site
+from warehouse.detect.words import SOURCE, Settings
 from warehouse.errors import GpuMinutesError
 from warehouse.evidence.prometheus import PrometheusClient, PrometheusError
 from warehouse.model.time import format_duration, format_instant
@@ -93,12 +94,15 @@ def _signals(settings: Config) -> list[Finding]:
         ]  # fmt: skip
     with PrometheusClient(settings.prometheus_url, _TIMEOUT_SECONDS) as client:
         try:
-            blind = blind_detectors(client)
+            seen = sights(client, Settings(site=read_site(settings.site_file)), clock.now_ms())
         except PrometheusError as exc:
             return [Finding("Prometheus", WRONG, str(exc), "start it, or correct GPU_MINUTES_PROMETHEUS_URL")]
-    findings = [Finding("Prometheus", OK, "answers")]
-    for cause, series in blind:
-        findings.append(Finding(f"detector of {cause}", MISSING, f"no series {series} in a day", "scrape its exporter"))
+    blind = [sight for sight in seen if sight.blind]
+    said = f"answers; {len(seen) - len(blind)} of {len(seen)} detectors see their series"
+    findings = [Finding("Prometheus", OK, said)]
+    for sight in blind:
+        lacks = f"blind: no {', '.join(sight.missing)} in a day"
+        findings.append(Finding(f"{sight.cause}, detector {sight.detector}", MISSING, lacks, "scrape its exporter"))
     return findings
 
 

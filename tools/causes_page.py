@@ -1,4 +1,4 @@
-"""Draws the page about the causes from the catalogue: `python -m warehouse.causes.page > docs/causes.md`."""
+"""Draws the page about the causes from the catalogue: `python -m tools.causes_page > docs/causes.md`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from itertools import groupby
 
 from warehouse.causes import load_causes
+from warehouse.detect.render import plain
+from warehouse.detect.site import Site
 from warehouse.model.cause import Cause
 from warehouse.model.time import format_duration
 
 _HEAD = """# Causes
 
 Every cause that GPU time can be charged to, from the catalogue in `warehouse/causes/`; this page is
-generated from it by `python -m warehouse.causes.page`.
+generated from it by `python -m tools.causes_page`.
 
 - **Rank** decides only between causes that are not linked to each other: the lower one owns the minutes.
 - Rank 90 is a symptom: it is kept as evidence and never charged. Rank 99 is an honest last answer.
@@ -61,7 +63,7 @@ def _section(cause: Cause) -> list[str]:
             f"Gives {detector.state} per {detector.scope}, from {format_duration(detector.min_duration_ms)}.",
             "",
             "```promql",
-            detector.expr,
+            plain(detector, Site()) if detector.expr else f"# {detector.fan_in.why}" if detector.fan_in else "",
             "```",
         ]
     return lines
