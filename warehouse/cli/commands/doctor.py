@@ -11,6 +11,7 @@ from warehouse import clock, config
 from warehouse.cli import edge, tables
 from warehouse.config import Config
 from warehouse.detect.doctor import sights
+from warehouse.detect.observe import catalogue
 from warehouse.detect.site_file import read_site
 from warehouse.detect.words import SOURCE, Settings
 from warehouse.errors import GpuMinutesError
@@ -92,9 +93,10 @@ def _signals(settings: Config) -> list[Finding]:
                 "set it to http://HOST:9090 to detect from live signals",
             )
         ]  # fmt: skip
+    site = read_site(settings.site_file)
     with PrometheusClient(settings.prometheus_url, _TIMEOUT_SECONDS) as client:
         try:
-            seen = sights(client, Settings(site=read_site(settings.site_file)), clock.now_ms())
+            seen = sights(client, Settings(site=site), catalogue(site), clock.now_ms())
         except PrometheusError as exc:
             return [Finding("Prometheus", WRONG, str(exc), "start it, or correct GPU_MINUTES_PROMETHEUS_URL")]
     blind = [sight for sight in seen if sight.blind]
