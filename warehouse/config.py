@@ -9,11 +9,16 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """`database_url` None means the embedded PostgreSQL under `home`; `prometheus_url` None means none is set."""
+    """`database_url` None means the embedded PostgreSQL under `home`; every other None means that none is set.
+
+    The two files hold what Prometheus wants to see: a bearer token, and further headers.
+    """
 
     home: Path
     database_url: str | None
     prometheus_url: str | None
+    prometheus_token_file: Path | None = None
+    prometheus_headers_file: Path | None = None
 
     @property
     def postgres_dir(self) -> Path:
@@ -22,11 +27,18 @@ class Config:
 
 
 def load() -> Config:
-    """Reads `GPU_MINUTES_HOME`, `GPU_MINUTES_DATABASE_URL` and `GPU_MINUTES_PROMETHEUS_URL`; blank is unset."""
+    """Reads the variables that begin with `GPU_MINUTES_`; blank is unset."""
     data_home = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
     home = os.environ.get("GPU_MINUTES_HOME") or str(Path(data_home) / "gpu-minutes")
     return Config(
         home=Path(home).expanduser().absolute(),
         database_url=os.environ.get("GPU_MINUTES_DATABASE_URL") or None,
         prometheus_url=os.environ.get("GPU_MINUTES_PROMETHEUS_URL") or None,
+        prometheus_token_file=_file("GPU_MINUTES_PROMETHEUS_TOKEN_FILE"),
+        prometheus_headers_file=_file("GPU_MINUTES_PROMETHEUS_HEADERS_FILE"),
     )
+
+
+def _file(name: str) -> Path | None:
+    path = os.environ.get(name)
+    return Path(path).expanduser() if path else None

@@ -13,6 +13,7 @@ from warehouse.config import Config
 from warehouse.detect.doctor import blind_detectors
 from warehouse.detect.words import SOURCE
 from warehouse.errors import GpuMinutesError
+from warehouse.evidence.access import Access
 from warehouse.evidence.prometheus import PrometheusClient, PrometheusError
 from warehouse.model.time import format_duration, format_instant
 from warehouse.store import connect, fleet, migrate, progress, rates, revisions
@@ -91,7 +92,8 @@ def _signals(settings: Config) -> list[Finding]:
                 "set it to http://HOST:9090 to detect from live signals",
             )
         ]  # fmt: skip
-    with PrometheusClient(settings.prometheus_url, _TIMEOUT_SECONDS) as client:
+    access = Access(settings.prometheus_token_file, settings.prometheus_headers_file)
+    with PrometheusClient(settings.prometheus_url, _TIMEOUT_SECONDS, access) as client:
         try:
             blind = blind_detectors(client)
         except PrometheusError as exc:
