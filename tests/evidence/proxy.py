@@ -106,15 +106,14 @@ def refusing(status: int, kind: str, text: str) -> Fault:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    upstream: str
+    upstream: httpx.Client
     proxy: Proxy
 
     def do_POST(self) -> None:
         content = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         kept = {key: value for key, value in self.headers.items() if key.lower() in ("content-type", "authorization")}
         self.proxy.seen.append((content.decode(), {key.lower(): value for key, value in self.headers.items()}))
-        url = self.upstream + self.path
-        answer = httpx.request(self.command, url, content=content, headers=kept, timeout=30, trust_env=False)
+        answer = self.upstream.request(self.command, self.path, content=content, headers=kept)
         self._give(self.proxy.spoil(Reply(answer.status_code, answer.content)))
 
     do_GET = do_POST
@@ -144,7 +143,8 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def proxy(upstream: str) -> Iterator[Proxy]:
     """Gives a proxy on a free port of the loopback that spoils nothing yet."""
-    handler = type("Handler", (_Handler,), {"upstream": upstream})
+    server_behind = httpx.Client(base_url=upstream, timeout=30, trust_env=False)
+    handler = type("Handler", (_Handler,), {"upstream": server_behind})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     found = Proxy(f"http://127.0.0.1:{server.server_port}")
     handler.proxy = found  # type: ignore[attr-defined]
@@ -154,3 +154,4 @@ def proxy(upstream: str) -> Iterator[Proxy]:
     finally:
         server.shutdown()
         server.server_close()
+        server_behind.close()
