@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from tests.detect.server import Signals, started, victoria
 from tests.evidence.proxy import proxy
 from tests.evidence.test_prometheus_faults import HOUR
+from tests.packaging.conftest import ROOT
 from warehouse import config
 from warehouse.cli import run
 from warehouse.errors import BadInput
@@ -168,3 +170,9 @@ def test_files_that_cannot_be_read_are_one_clear_line(tmp_path: Path) -> None:
         for access in (Access(token_file=path), Access(headers_file=path)):
             with pytest.raises(BadInput, match=reason):
                 PrometheusClient("http://127.0.0.1:1", 1, access)
+
+
+def test_the_page_names_every_variable_and_no_other() -> None:
+    named = re.compile(r"GPU_MINUTES_PROMETHEUS_[A-Z_]+")
+    source = Path(config.__file__).read_text()
+    assert set(named.findall((ROOT / "docs/prometheus.md").read_text())) == set(named.findall(source))
