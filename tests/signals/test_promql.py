@@ -1,4 +1,4 @@
-"""The query and the reader of pages say the same, sample by sample, on a real Prometheus."""
+"""The query and the reader of pages say the same, sample by sample, on every real server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from exporter import metrics as m
 from exporter.family import Family
-from tests.detect.server import Signals, prometheus
+from tests.detect.server import SERVERS, Signals
 from tests.signals.pages import ROWS, SAMPLES, random_page, sample_page
 from warehouse.evidence.prometheus import PrometheusClient
 from warehouse.model.time import parse_instant
@@ -66,11 +66,11 @@ def _pod_of_the_exporter(signals: Signals) -> None:
     signals.put("DCGM_FI_DEV_GPU_TEMP", AT, 60.0, UUID="GPU-busy", gpu="1", exported_pod="train-0", **own)
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusClient]:
-    """A server that knows all pages at one instant, each as a scrape target."""
+@pytest.fixture(scope="module", params=sorted(SERVERS))
+def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusClient]:
+    """Each kind of server, which knows all pages at one instant, each as a scrape target."""
     with (
-        prometheus(tmp_path_factory.mktemp("prometheus"), _signals()) as address,
+        SERVERS[request.param](tmp_path_factory.mktemp("signals"), _signals()) as address,
         PrometheusClient(address, timeout_s=60) as found,
     ):
         yield found

@@ -37,6 +37,9 @@ TARGET = ("job", "instance")
 IDENTITY = ("node", "uuid", "slot")
 """Labels that are made of others, so that no matcher reaches them inside a foreign selector."""
 
+# Holds the sources of a label while one is chosen; the aggregation around it drops it.
+JOINED: Final = "joined"
+
 Operator = Literal["=", "!=", "=~", "!~"]
 
 # What NVML prints: eight digits of domain, of which four are kept unless more are needed (exporter/slot.py).
@@ -276,13 +279,14 @@ def first_of(value: str, label: str, sources: Sequence[str], last: tuple[str, st
         return value if sources[0] == label else replace(value, label, "$1", sources[0], "(.*)")
     prefix = last[0] if last else ""
     names = ", ".join(map(_quoted, (*sources, last[1]) if last else sources))
-    joined = f'label_join({value}, "{label}", "{";" + prefix}", {names})'
+    # Into a label of its own: VictoriaMetrics 1.79 writes over a source that is the destination too, and then reads it.
+    joined = f'label_join({value}, "{JOINED}", "{";" + prefix}", {names})'
     between = ";" + prefix
     ways = [between * n + "([^;]+)" + (";.*" if last or n + 1 < len(sources) else "") for n in range(len(sources))]
     if last:
         ways.append(between * (len(sources) - 1) + f";({prefix}.+)")
     found = "".join(f"${{{n}}}" for n in range(1, len(ways) + 1))
-    return replace(joined, label, found, label, f"(?:{'|'.join(ways)}|[;:a-z]*)")
+    return replace(joined, label, found, JOINED, f"(?:{'|'.join(ways)}|[;:a-z]*)")
 
 
 def replace(value: str, label: str, template: str, source: str, pattern: str) -> str:

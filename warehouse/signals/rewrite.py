@@ -16,6 +16,7 @@ from exporter import metrics as m
 from exporter.family import Family
 from warehouse.signals.alias import NO_UUID, Alias, Dialect, Mask, Workload
 from warehouse.signals.promql import (
+    JOINED,
     Matcher,
     first_of,
     foreign_selector,
@@ -181,7 +182,9 @@ def host(value: str, labels: Sequence[str], name: str = "node") -> str:
     if len(labels) == 1:
         return replace(value, name, "$1", labels[0], "([^;:]*).*")
     names = ", ".join(f'"{label}"' for label in labels)
-    return replace(f'label_join({value}, "{name}", ";", {names})', name, "$1", name, ";*([^;:]*).*")
+    # Into a label of its own, which is then taken away again: see `first_of`.
+    joined = replace(f'label_join({value}, "{JOINED}", ";", {names})', name, "$1", JOINED, ";*([^;:]*).*")
+    return replace(joined, JOINED, "", JOINED, ".*")
 
 
 _MATCHER = re.compile(r'\s*([a-zA-Z_]\w*)\s*(=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)')

@@ -15,6 +15,7 @@ from warehouse.detect.observe import catalogue
 from warehouse.detect.site_file import read_site
 from warehouse.detect.words import SOURCE, Settings
 from warehouse.errors import GpuMinutesError
+from warehouse.evidence.access import Access
 from warehouse.evidence.prometheus import PrometheusClient, PrometheusError
 from warehouse.model.time import format_duration, format_instant
 from warehouse.store import connect, fleet, migrate, progress, rates, revisions
@@ -94,7 +95,8 @@ def _signals(settings: Config) -> list[Finding]:
             )
         ]  # fmt: skip
     site = read_site(settings.site_file)
-    with PrometheusClient(settings.prometheus_url, _TIMEOUT_SECONDS) as client:
+    access = Access(settings.prometheus_token_file, settings.prometheus_headers_file)
+    with PrometheusClient(settings.prometheus_url, _TIMEOUT_SECONDS, access) as client:
         try:
             seen = sights(client, Settings(site=site), catalogue(site), clock.now_ms())
         except PrometheusError as exc:

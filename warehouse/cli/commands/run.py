@@ -15,6 +15,7 @@ from warehouse import clock, config, worker
 from warehouse.cli import edge
 from warehouse.detect.words import Settings
 from warehouse.errors import BadInput, Unreachable
+from warehouse.evidence.access import Access
 from warehouse.evidence.prometheus import PrometheusClient, PrometheusError
 from warehouse.model.time import MS_PER_HOUR, MS_PER_SECOND, format_instant
 from warehouse.worker import Step
@@ -41,7 +42,8 @@ def COMMAND(
     once: bool, until: str | None, since: str | None, every: float, book_every: float, scrape_interval: float
 ) -> None:
     """Watches the signals in Prometheus (GPU_MINUTES_PROMETHEUS_URL) and books what it sees."""
-    url = config.load().prometheus_url
+    site = config.load()
+    url = site.prometheus_url
     if url is None:
         raise BadInput("GPU_MINUTES_PROMETHEUS_URL is not set; give the address of the Prometheus to watch")
     engine = edge.open_ledger()
@@ -54,7 +56,8 @@ def COMMAND(
     book_after_ms = 0 if once else round(book_every * MS_PER_SECOND)
     author = edge.act("observe", "").author
     ended = threading.Event()
-    with PrometheusClient(url, _TIMEOUT_SECONDS) as client, _ends_on_signal(ended):
+    access = Access(site.prometheus_token_file, site.prometheus_headers_file)
+    with PrometheusClient(url, _TIMEOUT_SECONDS, access) as client, _ends_on_signal(ended):
         while not ended.is_set():
             now_ms = clock.now_ms() if until_ms is None else min(until_ms, clock.now_ms())
             try:
