@@ -177,9 +177,7 @@ def _workload(row: Workload, dialect: Dialect, matchers: Sequence[Matcher]) -> I
         found.append(f"({selector} unless on ({', '.join((*TARGET, name))}) up)")
     value = f"({' or '.join(found)})"
     for label, names in row.labels.items():
-        for name in names:
-            value = _replace(value, name, "", name, _missing())
-        value = _first_of(value, label, names)
+        value = _first_of(value, label, names, missing=_missing())
     told = (*TARGET, *NODE_LABELS, *dialect.uuid, dialect.index, dialect.slot, *row.labels)
     text = _replace(f"group by ({', '.join(told)}) ({value})", "kind", row.kind, "", "")
     for matcher in matchers:
@@ -229,8 +227,8 @@ def _labelled(value: str, family: Family, labels: Sequence[str | From]) -> str:
             value = _replace(value, ours, source, "", "")
             continue
         if source.label != ours or source.prefix:
-            value = _replace(value, ours, source.prefix + "$1", source.label, f"(?:{source.prefix})?(.+)")
-        value = _replace(value, ours, "", ours, _missing())
+            value = _replace(value, ours, source.prefix + "$1", source.label, f"(?:{source.prefix})?(.*)")
+        value = _without_missing(value, ours, source.prefix)
     return value
 
 
@@ -249,9 +247,10 @@ def _identity(value: str, dialect: Dialect) -> str:
     else:
         value = _first_of(value, "uuid", dialect.uuid)
     if dialect.uuid_prefix:
-        value = _replace(value, "uuid", dialect.uuid_prefix + "$1", "uuid", f"(?:{dialect.uuid_prefix})?(.+)")
+        value = _replace(value, "uuid", dialect.uuid_prefix + "$1", "uuid", f"(?:{dialect.uuid_prefix})?(.*)")
+        value = _without(value, "uuid", dialect.uuid_prefix)
     value = _first_of(value, "node", NODE_LABELS)
-    return _replace(value, "slot", "$1:$2:$3" + _ALPHABET, dialect.slot, _ADDRESS)
+    return _replace(value, "slot", "$1:$2:$3" + _ALPHABET, dialect.slot, f"{_ADDRESS}|.*")
 
 
 def _one(matcher: Matcher) -> str:
@@ -263,33 +262,53 @@ def _lower_case(value: str) -> str:
     """Gives a value whose `slot` has no capitals, and no alphabet behind it any more."""
     for _ in range(_MOST_CAPITALS):
         value = _replace(value, "slot", _SMALL, "slot", _CAPITAL)
-    return _replace(value, "slot", "$1", "slot", f"(.*){_ALPHABET}")
+    return _replace(value, "slot", "$1", "slot", f"(?:::|(.*)){_ALPHABET}")
 
 
-def _first_of(value: str, label: str, sources: Sequence[str], last: tuple[str, str] | None = None) -> str:
-    """Gives a value whose label is the first of several that is not empty.
+def _first_of(
+    value: str, label: str, sources: Sequence[str], last: tuple[str, str] | None = None, missing: str = ""
+) -> str:
+    """Gives a value whose label is the first of several that says something.
 
     Args:
         value: PromQL.
         label: the label to make.
         sources: where to look, in order.
-        last: a prefix and the label that it stands before, when all of them are empty.
+        last: a prefix and the label that it stands before, when all of them say nothing.
+        missing: what says nothing, a regular expression that matches the empty text too.
     """
-    if last is None and len(sources) == 1:
+    if last is None and len(sources) == 1 and not missing:
         return value if sources[0] == label else _replace(value, label, "$1", sources[0], "(.*)")
     prefix = last[0] if last else ""
     names = ", ".join(map(_quoted, (*sources, last[1]) if last else sources))
     # Into a label of its own: VictoriaMetrics 1.79 writes over a source that is the destination too, and then reads it.
     joined = f'label_join({value}, "{_JOINED}", "{";" + prefix}", {names})'
-    between = ";" + prefix
+    nothing = f"(?:{missing})" if missing else ""
+    between = nothing + ";" + prefix
+    # The longest run of nothing first: a source that says nothing is not to be taken for one that does.
     ways = [between * n + "([^;]+)" + (";.*" if last or n + 1 < len(sources) else "") for n in range(len(sources))]
     if last:
-        ways.append(between * (len(sources) - 1) + f";({prefix}.+)")
-    found = "".join(f"${{{n}}}" for n in range(1, len(ways) + 1))
-    return _replace(joined, label, found, _JOINED, f"(?:{'|'.join(ways)}|[;:a-z]*)")
+        ways.append(between * (len(sources) - 1) + f"{nothing};({prefix}.+)")
+    ways.append(between * (len(sources) - 1) + nothing if missing else "[;:a-z]*")
+    found = "".join(f"${{{n}}}" for n in range(1, len(ways)))
+    return _replace(joined, label, found, _JOINED, "|".join(reversed(ways)) if missing else "|".join(ways))
+
+
+def _without_missing(value: str, label: str, prefix: str = "") -> str:
+    """Gives a value without the label where that says that there is none, or nothing but the prefix."""
+    return _without(value, label, f"{_missing()}|{prefix}" if prefix else _missing())
+
+
+def _without(value: str, label: str, pattern: str) -> str:
+    return _replace(value, label, "$1", label, f"(?:{pattern})|(.*)")
 
 
 def _replace(value: str, label: str, template: str, source: str, pattern: str) -> str:
+    """Gives a value with a label made of another one.
+
+    The pattern must match whatever the other label may be: where VictoriaMetrics 1.79 finds no match for a label that
+    is not there yet, it takes what lies behind the last one.
+    """
     return f'label_replace({value}, "{label}", "{_escaped(template)}", "{source}", "{pattern}")'
 
 
