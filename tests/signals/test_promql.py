@@ -22,6 +22,9 @@ PER_GPU = [family for family in m.FAMILIES if family.per_gpu]
 DCGM = sorted(name for name in ROWS if name.startswith("DCGM_"))
 SEED = 20260302
 
+# What docs/prometheus.md says must be set where other exporters run.
+OPTIONS: dict[str, list[str]] = {"prometheus": [], "victoria": ["-search.maxQueryLen=256KB"]}
+
 
 def _pages() -> dict[str, list[Raw]]:
     rng = random.Random(SEED)
@@ -70,7 +73,7 @@ def _pod_of_the_exporter(signals: Signals) -> None:
 def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusClient]:
     """Each kind of server, which knows all pages at one instant, each as a scrape target."""
     with (
-        SERVERS[request.param](tmp_path_factory.mktemp("signals"), _signals()) as address,
+        SERVERS[request.param](tmp_path_factory.mktemp("signals"), _signals(), *OPTIONS[request.param]) as address,
         PrometheusClient(address, timeout_s=60) as found,
     ):
         yield found

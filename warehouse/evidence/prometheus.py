@@ -273,7 +273,9 @@ def _seconds(at_ms: int) -> str:
 def _parse(item: Mapping[str, Any], kind: str) -> Series:
     pairs = [item["value"]] if kind == "vector" else item["values"]
     points = tuple((round(at_s * MS_PER_SECOND), float(value)) for at_s, value in pairs)
-    return Series(MappingProxyType(dict(item["metric"])), points)
+    # An empty label is a missing one; VictoriaMetrics may name it.
+    labels = {label: text for label, text in item["metric"].items() if text}
+    return Series(MappingProxyType(labels), points)
 
 
 def _without_nan(series: Series) -> Series:

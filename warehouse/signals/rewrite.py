@@ -22,7 +22,7 @@ from warehouse.signals.promql import (
     foreign_selector,
     labelled,
     mask_bits,
-    missing,
+    missing_pattern,
     ranged,
     replace,
     select,
@@ -133,7 +133,7 @@ def _workloads(use: Use, dialect: Dialect) -> Iterable[str]:
     names = [row.name for row in dialect.rows if isinstance(row, Alias) and row.family in EVERYWHERE]
     for workload in dialect.workloads:
         for name in workload.labels[workload.key]:
-            asked = [f'__name__=~"{"|".join(names)}"', f'{name}!~"{missing()}"']
+            asked = [f'__name__=~"{"|".join(names)}"', f'{name}!~"{missing_pattern()}"']
             made = _workload_matchers(use, workload)
             if made is None:
                 continue
@@ -171,7 +171,7 @@ def _identity(value: str, dialect: Dialect, node_labels: Sequence[str]) -> str:
     value = first_of(value, "slot", (dialect.slot,), last)
     value = first_of(value, "uuid", dialect.uuid)
     if dialect.uuid_prefix:
-        value = replace(value, "uuid", dialect.uuid_prefix + "$1", "uuid", f"(?:{dialect.uuid_prefix})?(.+)")
+        value = replace(value, "uuid", dialect.uuid_prefix + "$1", "uuid", f"(?:{dialect.uuid_prefix})?(.*)")
     return host(value, node_labels)
 
 
