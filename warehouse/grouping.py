@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import Connection
 
 from warehouse.causes import load_causes
 from warehouse.incidents.group import REOPEN_MS, group, opens_incident
-from warehouse.model.cause import UNATTRIBUTED
+from warehouse.model.cause import UNATTRIBUTED, Cause, known
 from warehouse.model.evidence import Evidence
 from warehouse.model.ruling import Name, Ruling, name_of
+from warehouse.model.slots import EVERYWHERE
 from warehouse.model.state import UNPLANNED, UNPLANNED_IF_LINKED, State
 from warehouse.model.time import LAST_MS, Window
 from warehouse.store import evidence, incidents, progress, rulings
@@ -80,7 +81,9 @@ def _regroup(
     while frontier:
         # What touches the frontier in time and slots may belong with it, its incident may hold more, and a ruling may
         # bind more to it: until nothing new comes in. The work follows what is connected, not the history.
-        near = evidence.around(connection, [_reach(e, loose) for e in frontier if e.state in _MOVING], _OPENING, loose)
+        reaches = [_reach(e, loose) for e in frontier if e.state in _MOVING]
+        reaches += [reach for e in frontier if (reach := _domain_reach(e, causes)) is not None]
+        near = evidence.around(connection, reaches, _OPENING, loose)
         ids = {e.id for e in (*frontier, *near) if e.id is not None}
         before |= incidents.members_of(connection, ids - before.keys())
         members = [*(e for e in frontier if e.id not in gone), *near]
@@ -110,6 +113,14 @@ def _reach(item: Evidence, loose: frozenset[str]) -> Reach:
     end_ms = None if item.end_ms is None else item.end_ms + _MARGIN_MS
     cause = None if item.state is State.MAINTENANCE else item.cause or ""
     return Reach(item.slots, item.start_ms - _MARGIN_MS, end_ms, "" if cause in loose else cause)
+
+
+def _domain_reach(item: Evidence, causes: Mapping[str, Cause]) -> Reach | None:
+    """Gives where else evidence of the same incident may be, for a cause that takes a whole domain at one time."""
+    within_ms = known(causes, item.cause).joins_within_ms if item.cause is not None else 0
+    if not within_ms or item.source not in REOPEN_MS:
+        return None
+    return Reach(EVERYWHERE, item.start_ms - within_ms, item.start_ms + within_ms, item.cause)
 
 
 def _span_of(items: Iterable[Evidence]) -> Window:

@@ -52,6 +52,11 @@ def test_one_look(watched: Cli) -> None:
     assert states == {"down": down, "unknown": 24 * 55 * 60_000 - down}
     assert incidents == [("host/node_unreachable", "2026-03-02T10:20:07Z", "2026-03-02T10:24:03Z", down)]
     assert watched("check").code == 0
+    shown = json.loads(watched("incident", "show", "1", "--format", "json").out)
+    # The last good scrapes before are 10:19:52, the last bad ones before the end 10:23:52 of the second witness and
+    # 10:23:48 of the exporter, which turned good first: 15 s each, on eight GPUs.
+    assert shown["edges"] == {"start_early_gpu_ms": 8 * 15_000, "end_early_gpu_ms": 8 * 15_000}
+    assert "may have begun up to 2 and ended up to 2 GPU-minutes earlier" in watched("incident", "show", "1").out
     again = watched("run", "--once", "--until", "2026-03-02T11:00:00Z")
     assert (again.code, again.err) == (0, "")
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from warehouse.causes import load_causes
 from warehouse.incidents.group import group
+from warehouse.model.cause import Detector, FanIn
 from warehouse.model.evidence import Evidence
 from warehouse.model.incident import Incident
 from warehouse.model.state import State
@@ -84,3 +86,18 @@ def test_order_does_not_matter(seed: int) -> None:
     shuffled = evidence + rng.sample(evidence, 10)
     rng.shuffle(shuffled)
     assert shape(group(shuffled, CAUSES)) == shape(group(evidence, CAUSES))
+
+
+def test_what_takes_a_domain_at_one_time_is_one_incident_without_a_common_slot() -> None:
+    """Also where the last member is told of first; what began later, or what a file says, stands by itself."""
+    rule = Detector("hall", 1, "", "node", State.DOWN, 0, "why", fan_in=FanIn("node", 800_000, MINUTE, 3, "why"))
+    causes = {**CAUSES, "host/dram": replace(CAUSES["host/dram"], detectors=(rule,))}
+    nodes = [said(str(n), n % 2, 30, (8 * n, 8 * n + 8), source="detector") for n in range(4)]
+    late = said("9", 5, 30, (80, 88), source="detector")
+    filed = said("8", 0, 30, (72, 80))
+    for evidence in ([*nodes, late, filed], [filed, late, *reversed(nodes)]):
+        assert shape(group(evidence, causes)) == [
+            ("host/dram", ["0", "2", "1", "3"]),
+            ("host/dram", ["8"]),
+            ("host/dram", ["9"]),
+        ]

@@ -1,6 +1,7 @@
 """Which evidence belongs to one incident, and which cause it is charged to.
 
-First cut of the attribution rules: same charged cause, overlapping slots, touching in time. What people ruled stands
+First cut of the attribution rules: same charged cause, overlapping slots (or, for what takes a whole domain, one
+onset), touching in time. What people ruled stands
 above them. Totals never depend on how evidence is grouped, since the entries are the tiling's.
 """
 
@@ -76,6 +77,7 @@ def group(
     apart = ruled.labels(said)
     forest = _Forest(len(members))
     _join_by_rules(forest, members, codes, apart)
+    _join_domains(forest, members, codes, causes, apart)
     at: dict[Name, list[int]] = {}
     for number, member in enumerate(members):
         at.setdefault(name_of(member), []).append(number)
@@ -109,6 +111,26 @@ def _join_by_rules(
             for other_until, other in line.cover(low, high, until, number):
                 if other_until >= member.start_ms:
                     forest.join(other, number)
+
+
+def _join_domains(
+    forest: _Forest,
+    members: Sequence[Evidence],
+    codes: Sequence[str],
+    causes: Mapping[str, Cause],
+    apart: Mapping[Name, int],
+) -> None:
+    """Joins what a detector saw a cause take at one time: the nodes of a hall without power share no slot."""
+    last: dict[tuple[str, int], int] = {}
+    for number, member in enumerate(members):
+        within_ms = known(causes, codes[number]).joins_within_ms
+        if not within_ms or member.source not in REOPEN_MS:
+            continue
+        line = (codes[number], apart.get(name_of(member), 0))
+        before = last.get(line)
+        if before is not None and member.start_ms - members[before].start_ms <= within_ms:
+            forest.join(before, number)
+        last[line] = number
 
 
 def _incident(

@@ -176,6 +176,14 @@ class Cause:
         """Tells whether this is only a symptom: kept as evidence, never charged."""
         return self.rank == SYMPTOM_RANK
 
+    @property
+    def joins_within_ms(self) -> int:
+        """Gives within what time evidence of this cause is one incident wherever it lies; 0: only on common slots.
+
+        A hall that loses its power takes nodes that share no slot.
+        """
+        return max((detector.fan_in.within_ms for detector in self.detectors if detector.fan_in), default=0)
+
 
 def known(causes: Mapping[str, Cause], code: str) -> Cause:
     """Gives a cause by code; one that left the catalogue keeps its code as its title, since history names it."""

@@ -6,6 +6,9 @@ from collections.abc import Iterable
 
 SlotRanges = tuple[tuple[int, int], ...]
 
+EVERYWHERE: SlotRanges = ((0, 2**31 - 1),)
+"""Every slot there may be: ids are four-byte integers of the database."""
+
 
 def normalise(ranges: Iterable[tuple[int, int]]) -> SlotRanges:
     """Gives the canonical form of any ranges: sorted, overlaps and neighbours merged, empty ones dropped."""

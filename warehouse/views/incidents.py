@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -96,7 +96,8 @@ def incident(connection: Connection, question: Question, incident_id: int) -> di
         "phases": _phases(money, question),
         "prices": _prices(money, question),
         "jobs": _jobs(connection, question, incident_id),
-        "evidence": _evidence(connection, question, incident_id),
+        "evidence": (said := _evidence(connection, question, incident_id)),
+        "edges": _edges(said),
         "revision": question.rev,
         "engine": question.engine,
         "horizon": format_instant(question.horizon_ms),
@@ -296,7 +297,9 @@ def _jobs(connection: Connection, question: Question, incident_id: int) -> list[
 def _evidence(connection: Connection, question: Question, incident_id: int) -> list[dict[str, object]]:
     rows = connection.execute(
         text(
-            "select ev.*, ms_of(ev.start_at) as start_ms, ms_of(ev.end_at) as end_ms from incident_evidence ie "
+            "select ev.*, ms_of(ev.start_at) as start_ms, ms_of(ev.end_at) as end_ms, "
+            "ms_of(ev.earliest_start_at) as earliest_start_ms, ms_of(ev.earliest_end_at) as earliest_end_ms, "
+            "slot_count(ev.slots) as gpus from incident_evidence ie "
             "join evidence ev on ev.id = ie.evidence_id "
             f"where ie.incident_id = :id and ie.revs @> cast(:rev as bigint) and {_SITE} "
             "order by ev.start_at, ev.source, ev.key"
@@ -316,6 +319,22 @@ def _evidence(connection: Connection, question: Question, incident_id: int) -> l
             "basis": row.basis,
             "detail": row.detail,
             "job": row.job,
+            "gpus": row.gpus,
+            "start_early_ms": None if row.earliest_start_ms is None else row.start_ms - row.earliest_start_ms,
+            "end_early_ms": None if row.earliest_end_ms is None else row.end_ms - row.earliest_end_ms,
         }
         for row in rows
     ]
+
+
+def _edges(evidence: Sequence[Mapping[str, object]]) -> dict[str, int | None]:
+    """Gives how much GPU time lies between what the samples prove and what they leave open, None where none says so.
+
+    An episode is dated by the first sample that shows it and the first that does not; it may have begun, and ended, at
+    any time after the sample before. Pieces that overlap are each counted: these are bounds, never a sum of losses.
+    """
+    return {
+        f"{edge}_gpu_ms": sum(int(str(e["gpus"])) * int(str(e[f"{edge}_ms"])) for e in known) if known else None
+        for edge in ("start_early", "end_early")
+        for known in [[e for e in evidence if e[f"{edge}_ms"] is not None]]
+    }
