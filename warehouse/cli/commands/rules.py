@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
 import yaml
 
 from warehouse import config
-from warehouse.causes import load_causes
 from warehouse.cli import edge, tables
+from warehouse.detect.observe import catalogue
 from warehouse.detect.site import Site
 from warehouse.detect.site_file import read_site
 from warehouse.model.time import MS_PER_SECOND
@@ -48,13 +49,28 @@ def COMMAND(
 def _list(site: Site, form: str) -> None:
     columns = ["detector", "cause", "setting", "value", "default", "unit", "source"]
     rows: list[list[object]] = []
-    for code, cause in load_causes().items():
-        for detector in cause.detectors:
-            key = detector.key if site.enabled(detector) else f"{detector.key} (off)"
-            lasting, usual = site.min_duration_ms(detector), detector.min_duration_ms
-            rows.append([key, code, "min_duration_s", lasting / 1000, usual / 1000, "s", "shorter hits are dropped"])
-            for threshold in detector.thresholds:
-                value = site.thresholds(detector)[threshold.name]
-                rows.append([key, code, threshold.name, value, threshold.default, threshold.unit, threshold.why])
+    for cause, detector in catalogue(replace(site, tuning={})):
+        key = detector.key if site.enabled(detector) else f"{detector.key} (off)"
+        lasting, usual = site.min_duration_ms(detector), detector.min_duration_ms
+        rows.append(
+            [
+                key,
+                cause.code,
+                "min_duration_s",
+                _number(lasting / 1000),
+                _number(usual / 1000),
+                "s",
+                "shorter is dropped",
+            ]
+        )
+        values = site.thresholds(detector)
+        rows += [
+            [key, cause.code, t.name, _number(values[t.name]), _number(t.default), t.unit, t.why]
+            for t in detector.thresholds
+        ]
     document = [dict(zip(columns, row, strict=True)) for row in rows]
     edge.show(form, document, columns, rows, tables.table(columns, rows))
+
+
+def _number(value: float) -> float | int:
+    return int(value) if value == int(value) else value
