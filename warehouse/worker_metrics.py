@@ -19,7 +19,7 @@ _PREFIX: Final = "gpuminutes_worker_"
 
 _GAUGES: Final = {
     "read_until_timestamp_seconds": "How far the signals have been read.",
-    "complete_until_timestamp_seconds": "How far late samples have been waited for too: nothing more is expected before.",
+    "complete_until_timestamp_seconds": "How far late samples have been waited for as well.",
     "look_duration_seconds": "How long the last look took, booking included.",
     "unusable_findings": "What the last look found and could not use, such as a GPU without a place in the fleet.",
 }
@@ -29,7 +29,7 @@ class WorkerMetrics:
     """The worker's own page. What it has not done yet is absent, never 0."""
 
     def __init__(self, client: PrometheusClient) -> None:
-        disable_created_metrics()
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._client = client
         self._gauges: dict[str, float] = {}

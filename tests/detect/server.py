@@ -112,9 +112,9 @@ def _fill(folder: Path, data: Path, signals: Signals) -> None:
 
 
 @contextmanager
-def started(folder: Path, command: list[str], listen: str, ready: str) -> Iterator[str]:
-    """Runs a server on a free port of the loopback until the block ends; gives its address once it is ready."""
-    port = free_port()
+def started(folder: Path, command: list[str], listen: str, ready: str, port: int | None = None) -> Iterator[str]:
+    """Runs a server on a (free) port of the loopback until the block ends; gives its address once it is ready."""
+    port = free_port() if port is None else port
     with (folder / "log.txt").open("w") as log:
         server = subprocess.Popen([*command, f"{listen}127.0.0.1:{port}"], stdout=log, stderr=subprocess.STDOUT)
     try:
