@@ -140,6 +140,10 @@ def _workloads(use: Use, dialect: Dialect) -> Iterable[str]:
             if made is None:
                 continue
             value = use.around(select("", [*asked, *made]))
+            if use.function:
+                # A function drops the name, and what only differed in it would stand twice.
+                alone = (use.around(select(one, [*asked[1:], *made])) for one in names)
+                value = f"({' or '.join(alone)})"
             for label in use.family.labels[3:]:
                 sources = workload.labels.get(label, ())
                 value = first_of(value, label, sources) if sources else replace(value, label, "", "", "")
