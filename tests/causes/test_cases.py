@@ -128,13 +128,18 @@ def _checked(detector: Detector, example: Example, at_s: int) -> dict[str, objec
     firing = [
         told
         for told in example.case.told
-        if told.start_s <= at_s and (told.end_s is None or at_s <= told.end_s or detector.momentary)
+        if told.start_s <= at_s and (told.end_s is None or at_s <= told.end_s or _just_seen(detector, told, at_s))
     ]
     return {
         "expr": f'group by ({by}) (ALERTS{{alertname="{detector.key}",alertstate="firing"}})',
         "eval_time": f"{at_s}s",
         "exp_samples": [{"labels": _labels(example, told), "value": 1} for told in firing],
     }
+
+
+def _just_seen(detector: Detector, told: Told, at_s: int) -> bool:
+    """Tells whether an event is so fresh that its alert fires; it is not known for how long it does."""
+    return detector.momentary and at_s <= told.start_s + detector.min_duration_ms / 1000 + 60
 
 
 def _labels(example: Example, told: Told) -> str:

@@ -36,6 +36,7 @@ _JOB_WRITERS = {
     "node": "node_exporter",
     "slurm": "slurm",
     "kube-state-metrics": "kubernetes",
+    "apiserver": "kubernetes",
     "vllm": "vllm",
 }
 
@@ -240,7 +241,7 @@ def _one(match: re.Match[str], dialect: Dialect | None, site: Site, only: Only) 
         if job == "gpu-minutes" and dialect is not None:
             job = writer = dialect.name
         asked = _with_job(asked, site.jobs[job])
-    if only.matcher and site.labels[writer] == ("node",) and writer != "vllm":
+    if only.matcher and site.labels[writer] == ("node",) and _says_node(name, writer):
         asked = f"{asked},{only.matcher}" if asked else only.matcher
     series = f"{name}{{{asked}}}" if asked else name
     if match["function"]:
@@ -254,6 +255,16 @@ def _one(match: re.Match[str], dialect: Dialect | None, site: Site, only: Only) 
         # Read as they are, yet a hit must say which GPU: its labels are made as those of translated series.
         return identified(series, next(d for d in load_dialects() if d.name == writer), site.labels[writer])
     return host(series, site.labels[writer])
+
+
+def _says_node(name: str, writer: str) -> bool:
+    """Tells whether series name the node that they are about, so that they may be narrowed to some nodes.
+
+    kube-state-metrics names it of nodes alone, not of pods, and a Slurm exporter not of queues.
+    """
+    if writer in ("kubernetes", "slurm"):
+        return name.startswith(("kube_node_", "slurm_node_"))
+    return writer != "vllm"
 
 
 def _writer(name: str, asked: str) -> str:

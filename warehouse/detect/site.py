@@ -38,6 +38,7 @@ JOBS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "node": ("node", "node-exporter", "node_exporter"),
         "slurm": ("slurm", "slurm-exporter", "slurm_exporter"),
         "kube-state-metrics": ("kube-state-metrics",),
+        "apiserver": ("apiserver", "kube-apiserver", "kubernetes-apiservers"),
         "vllm": ("vllm",),
     }
 )

@@ -87,6 +87,9 @@ def rewrite(use: Use, dialect: Dialect, node_labels: Sequence[str]) -> str | Non
         text = f"({text} * on ({by}) group_left ({dialect.slot}) {info})"
     own = use.family.labels[2:]
     by = ", ".join(("node", "uuid", "slot", *own))
+    if use.family is m.GPU_WORKLOAD_INFO and not use.function:
+        # The labels are read off families of readings, whose values are no part of what is said.
+        return f"group by ({by}) ({identified(text, dialect, node_labels)})"
     return f"max by ({by}) ({identified(text, dialect, node_labels)})"
 
 
@@ -138,6 +141,10 @@ def _workloads(use: Use, dialect: Dialect) -> Iterable[str]:
             if made is None:
                 continue
             value = use.around(select("", [*asked, *made]))
+            if use.function:
+                # A function drops the name, and what only differed in it would stand twice.
+                alone = (use.around(select(one, [*asked[1:], *made])) for one in names)
+                value = f"({' or '.join(alone)})"
             for label in use.family.labels[3:]:
                 sources = workload.labels.get(label, ())
                 value = first_of(value, label, sources) if sources else replace(value, label, "", "", "")

@@ -13,4 +13,12 @@ CAUSE = Cause(
     blast="job",
     source="Acme (1,890 of 2,575 script faults) (Acme figure recalled, not checked at the source)",
     first_step="Send the last log lines to the owner; a short test queue catches these for less.",
+    payer="tenant",
+    runbook=(
+        "Look at when it left: `sacct -j JOB -o Start,End,ExitCode` or `kubectl describe pod POD`.",
+        "Read the last 50 lines of the job's log; a missing file, module or argument names itself.",
+        "If many jobs of different owners fail alike, stop: suspect a change to an image, a module or a mount.",
+        "Send the owner those lines, and point to the short test queue.",
+    ),
+    other_sources=("Slurm accounting: exit code and length", "Kubernetes events", "job log"),
 )
