@@ -16,10 +16,12 @@ from warehouse.detect.site import OURS, Site
 from warehouse.model.cause import Detector, Witness
 from warehouse.signals import load_dialects
 from warehouse.signals.alias import Dialect
+from warehouse.signals.pushed import PUSHED_PREFIX
 from warehouse.signals.rewrite import Use, host, parse_matchers, rewrite
 
-# How names begin, and who writes them; `up` belongs to whom its job says.
+# How names begin, and who writes them, the first that fits; `up` belongs to whom its job says.
 WRITERS: Mapping[str, str] = {
+    PUSHED_PREFIX: "pushed",
     PREFIX: OURS,
     "DCGM_": "dcgm",
     "nvidia_smi_": "nvidia_smi",
@@ -160,7 +162,7 @@ def series_of(name: str, asked: str, site: Site) -> tuple[tuple[str, str], tuple
 def _reads_ours(texts: Iterable[str]) -> bool:
     """Tells whether an expression speaks of GPUs in our names, so that another exporter may stand in."""
     return any(
-        (match["inner"] or match["bare"]).startswith(PREFIX) or _job(match) == "gpu-minutes"
+        _writer(match["inner"] or match["bare"], "") == OURS or _job(match) == "gpu-minutes"
         for text in texts
         for match in USE.finditer(text)
     )
@@ -216,7 +218,7 @@ def _said(text: str, dialect: Dialect | None, site: Site, only: Only) -> str:
 def _one(match: re.Match[str], dialect: Dialect | None, site: Site, only: Only) -> str:
     name = match["inner"] or match["bare"]
     asked = (match["asked"] or match["matchers"] or "{}")[1:-1]
-    ours = name.startswith(PREFIX)
+    ours = _writer(name, "") == OURS
     job = _job(match)
     if dialect is not None and ours:
         use = Use(
@@ -232,7 +234,7 @@ def _one(match: re.Match[str], dialect: Dialect | None, site: Site, only: Only) 
         if job == "gpu-minutes" and dialect is not None:
             job = writer = dialect.name
         asked = _with_job(asked, site.jobs[job])
-    if only.matcher and site.labels[writer] == ("node",) and writer != "vllm":
+    if only.matcher and site.labels[writer] == ("node",) and _says_node(name, writer):
         asked = f"{asked},{only.matcher}" if asked else only.matcher
     series = f"{name}{{{asked}}}" if asked else name
     if match["function"]:
@@ -243,6 +245,16 @@ def _one(match: re.Match[str], dialect: Dialect | None, site: Site, only: Only) 
     if writer == "vllm":
         series = host(series, site.endpoint, "endpoint")
     return host(series, site.labels[writer])
+
+
+def _says_node(name: str, writer: str) -> bool:
+    """Tells whether series name the node that they are about, so that they may be narrowed to some nodes.
+
+    kube-state-metrics names it of nodes alone, not of pods, and a Slurm exporter not of queues.
+    """
+    if writer in ("kubernetes", "slurm"):
+        return name.startswith(("kube_node_", "slurm_node_"))
+    return writer not in ("vllm", "pushed")
 
 
 def _writer(name: str, asked: str) -> str:

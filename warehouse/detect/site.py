@@ -24,6 +24,7 @@ LABELS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "kubernetes": ("node",),
         "slurm": ("node",),
         "vllm": ("node",),
+        "pushed": ("node",),
         "other": ("node", "instance"),
     }
 )
