@@ -12,7 +12,7 @@ import pytest
 from tests.causes.cases import Example, examples, signals_of
 from tests.detect.server import prometheus
 from warehouse.causes import load_causes
-from warehouse.causes.examples import ADDRESSES
+from warehouse.causes.examples import ADDRESSES, dcgm
 from warehouse.detect.observe import observe
 from warehouse.detect.render import IDENTITY, alert_expr
 from warehouse.detect.site import Site
@@ -132,15 +132,18 @@ def _checked(detector: Detector, example: Example, at_s: int) -> dict[str, objec
     return {
         "expr": f'group by ({by}) (ALERTS{{alertname="{detector.key}",alertstate="firing"}})',
         "eval_time": f"{at_s}s",
-        "exp_samples": [{"labels": _labels(detector, told), "value": 1} for told in firing],
+        "exp_samples": [{"labels": _labels(example, told), "value": 1} for told in firing],
     }
 
 
-def _labels(detector: Detector, told: Told) -> str:
-    if detector.scope == "gpu":
+def _labels(example: Example, told: Told) -> str:
+    if example.detector.scope == "gpu":
         node, _, index = told.about.partition("/")
-        return f'{{node="{node}", slot="{ADDRESSES[int(index)]}"}}'
-    label = IDENTITY[detector.scope][0]
+        # An alert names the address as the node's exporter writes it.
+        foreign = any(f'Hostname="{node}"' in name for name in example.case.series)
+        slot = dcgm(int(index), node)["pci_bus_id"] if foreign else ADDRESSES[int(index)]
+        return f'{{node="{node}", slot="{slot}"}}'
+    label = IDENTITY[example.detector.scope][0]
     return f'{{{label}="{told.about.removeprefix("job:")}"}}'
 
 
