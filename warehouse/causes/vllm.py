@@ -79,7 +79,7 @@ def histogram(
 
     Fast ones lie below the first bound, slow ones between the last two.
     """
-    found = {}
+    found: dict[str, str] = {}
     for bound in (*bounds, "+Inf"):
         slow = bound in (bounds[-1], "+Inf")
         values = counter(*((samples, fast + late * slow) for samples, fast, late in phases))

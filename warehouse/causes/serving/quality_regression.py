@@ -34,7 +34,7 @@ CAUSE = Cause(
         "Ask the endpoint one failing canary prompt by hand, at temperature 0, and compare it with the stored answer.",
         "List what changed since the score fell: kubectl rollout history, the model's revision, sampling defaults.",
         "Roll back to the last model or image whose suite passed, and run the canary again.",
-        "If one replica alone answers badly, take it out and test its GPUs: dcgmi diag -r 3; suspect silent corruption.",
+        "If one replica alone answers badly, take it out, and run dcgmi diag -r 3 on its GPUs: suspect corruption.",
         "Tell whoever used the answers since the score fell: they were served all the same.",
     ),
     other_sources=("an evaluation after each deploy", "complaints of users", "a person: import evidence"),

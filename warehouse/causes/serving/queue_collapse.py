@@ -125,9 +125,7 @@ _NEXT_LATE = Detector(
     stitch_ms=120_000,
     lost_ppm=_ONE_IN_A_HUNDRED,
     # Of requests where vLLM times them, else of the intervals between tokens.
-    lost_expr=(
-        f"clamp({vllm.first_of([vllm.late_share(name, 'next_token_s') for name in vllm.NEXT_TOKEN])}, 0, 1)"
-    ),
+    lost_expr=(f"clamp({vllm.first_of([vllm.late_share(name, 'next_token_s') for name in vllm.NEXT_TOKEN])}, 0, 1)"),
     thresholds=(vllm.NEXT_TOKEN_SLO, vllm.LEAST_REQUESTS),
     cases=(
         Case(
