@@ -48,7 +48,7 @@ def thresholds(detector: Detector) -> list[str]:
     """Gives the table of a detector's numbers, with the shortest hit as the first."""
     rows = [
         ("min_duration_s", f"{detector.min_duration_ms / 1000:g}", "s", "shorter hits are dropped"),
-        *((t.name, number(t), t.unit, t.why) for t in detector.thresholds),
+        *((t.name, number(t.default), t.unit, t.why + _allowed(t)) for t in detector.thresholds),
     ]
     if detector.momentary:
         rows = rows[1:]
@@ -58,9 +58,12 @@ def thresholds(detector: Detector) -> list[str]:
     return head + [f"| `{name}` | {value} | {cell(unit)} | {cell(why)} |" for name, value, unit, why in rows]
 
 
-def number(threshold: Threshold) -> str:
-    """Gives a default as people write it."""
-    value = threshold.default
+def _allowed(threshold: Threshold) -> str:
+    return f"; one of {', '.join(map(number, threshold.allowed))}" if threshold.allowed else ""
+
+
+def number(value: float) -> str:
+    """Gives a number as people write it."""
     return f"{int(value):,}" if value == int(value) else f"{value:g}"
 
 

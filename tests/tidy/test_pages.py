@@ -56,7 +56,7 @@ def test_the_words_of_a_detector_are_made_of_it() -> None:
     assert "Hits at most 2 min apart" in edges(detectors["kv_cache_full"])
     assert loss(detectors["endpoint_stalled"]) == "100 %, by the state."
     assert loss(detectors["driver_xid"]) == "None by itself: it is counted."
-    assert loss(detectors["endpoint_first_token_late"]).endswith("where the series do not say it, 1 %.")
+    assert loss(detectors["canary_failing"]).startswith("The mean over the episode of `clamp(1 - min by (endpoint)")
     assert ends(detectors["node_unreachable"]) == "It ends when the series show it no more."
 
 

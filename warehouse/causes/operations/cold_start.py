@@ -86,12 +86,11 @@ _FILLING = Detector(
         "and on (node, slot, uuid) max by (node, slot, uuid) (max_over_time(gpuminutes_gpu_utilization_ratio[$window]))"
         f" < $max_utilisation_ratio and on (node, slot, uuid) {_HELD}"
     ),
-    # Samples are 5 s apart or more, so that a slope over any two of them is at least this much memory.
+    # Samples are 5 s apart or more, so that this slope moves one of them by five times its second; among n samples that
+    # makes a deviation of at least that part of 1 / sqrt(n): more than a hundredth of a second even in days.
     coarse=(
-        'count by (node) (max by (node, slot, uuid) (max_over_time(gpuminutes_gpu_memory_bytes{state="used"}[$span])) '
-        '- on (node, slot, uuid) max by (node, slot, uuid) (min_over_time(gpuminutes_gpu_memory_bytes{state="used"}'
-        "[$span])) > 5 * $min_bytes_per_s and on (node, slot, uuid) max by (node, slot, uuid) "
-        "(min_over_time(gpuminutes_gpu_utilization_ratio[$span])) < $max_utilisation_ratio)"
+        'count by (node) (stddev_over_time(gpuminutes_gpu_memory_bytes{state="used"}[$span]) > $min_bytes_per_s / 100 '
+        "and on (node, slot, uuid) min_over_time(gpuminutes_gpu_utilization_ratio[$span]) < $max_utilisation_ratio)"
     ),
     window_ms=125_000,
     # The slope is half late on both sides; work that begins ends it at once.

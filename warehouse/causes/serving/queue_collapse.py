@@ -16,9 +16,9 @@ _FLAT = (
     "$max_token_growth * sum by (endpoint) (rate(vllm:generation_tokens_total[$window] offset $window))"
 )
 _ENOUGH_FIRST = f"sum by (endpoint) (rate({vllm.FIRST_TOKEN}_count[$window])) > $min_requests_per_s"
-_NEXT_P99 = vllm.first_of([vllm.p99(name) for name in vllm.NEXT_TOKEN])
-# That the 99th percentile is late proves that one request in a hundred was: what is lost where the share is unknown.
-_ONE_IN_A_HUNDRED = 10_000
+_FIRST_SHARE = vllm.late_share(vllm.FIRST_TOKEN, "first_token_s")
+# Of requests where vLLM times them, else of the intervals between tokens.
+_NEXT_SHARE = vllm.first_of([vllm.late_share(name, "next_token_s") for name in vllm.NEXT_TOKEN])
 
 
 def _queue(waiting: str, *late: tuple[int, float, float]) -> dict[str, str]:
@@ -39,7 +39,7 @@ _COLLAPSE = Detector(
     expr=(
         f"{_LONG_QUEUE} "
         "and on (endpoint) sum by (endpoint) (deriv(vllm:num_requests_waiting[$window])) > $min_growth_per_s "
-        f"and on (endpoint) {_FLAT} and on (endpoint) {vllm.p99(vllm.FIRST_TOKEN)} > $first_token_s"
+        f"and on (endpoint) {_FLAT} and on (endpoint) {_FIRST_SHARE} > $max_late_share"
     ),
     # A queue that is full grows no more: growth tells which queues collapsed, their length how long it lasted.
     onset_expr=_LONG_QUEUE,
@@ -49,8 +49,7 @@ _COLLAPSE = Detector(
     window_ms=310_000,
     stitch_ms=60_000,
     severity="page",
-    lost_ppm=_ONE_IN_A_HUNDRED,
-    lost_expr=f"clamp({vllm.late_share(vllm.FIRST_TOKEN, 'first_token_s')}, 0, 1)",
+    lost_expr=f"clamp({_FIRST_SHARE}, 0, 1)",
     thresholds=(
         Threshold("min_waiting", 10, "requests", "fewer are a burst; our judgement"),
         Threshold(
@@ -62,6 +61,7 @@ _COLLAPSE = Detector(
         Threshold("min_growth_per_s", 0.05, "requests/s", "three more a minute, over five of them; our judgement"),
         Threshold("max_token_growth", 1.1, "times", "a tenth more than before is no more output; our judgement"),
         vllm.FIRST_TOKEN_SLO,
+        vllm.MOST_LATE,
     ),
     cases=(
         Case(
@@ -85,7 +85,7 @@ _COLLAPSE = Detector(
 _FIRST_LATE = Detector(
     key="endpoint_first_token_late",
     version=1,
-    expr=f"{_ENOUGH_FIRST} and on (endpoint) {vllm.p99(vllm.FIRST_TOKEN)} > $first_token_s",
+    expr=f"{_ENOUGH_FIRST} and on (endpoint) {_FIRST_SHARE} > $max_late_share",
     scope="endpoint",
     state=State.UNUSABLE,
     min_duration_ms=300_000,
@@ -93,9 +93,8 @@ _FIRST_LATE = Detector(
     window_of="max",
     stitch_ms=120_000,
     severity="page",
-    lost_ppm=_ONE_IN_A_HUNDRED,
-    lost_expr=f"clamp({vllm.late_share(vllm.FIRST_TOKEN, 'first_token_s')}, 0, 1)",
-    thresholds=(vllm.FIRST_TOKEN_SLO, vllm.LEAST_REQUESTS),
+    lost_expr=f"clamp({_FIRST_SHARE}, 0, 1)",
+    thresholds=(vllm.FIRST_TOKEN_SLO, vllm.MOST_LATE, vllm.LEAST_REQUESTS),
     cases=(
         Case(
             "every third first token is late for ten minutes",
@@ -110,23 +109,21 @@ _FIRST_LATE = Detector(
         Case("one in two hundred is late", vllm.first_token((80, 199, 1)) | vllm.on_gpus(80)),
         Case("late, and hardly anybody asks", vllm.first_token((80, 1, 1)) | vllm.on_gpus(80)),
     ),
-    why="The 99th percentile of the time to the first token is over its objective.",
+    why="More requests than may be wait too long for their first token.",
 )
 
 _NEXT_LATE = Detector(
     key="endpoint_next_token_late",
     version=1,
-    expr=f"{_ENOUGH_FIRST} and on (endpoint) {_NEXT_P99} > $next_token_s",
+    expr=f"{_ENOUGH_FIRST} and on (endpoint) {_NEXT_SHARE} > $max_late_share",
     scope="endpoint",
     state=State.UNUSABLE,
     min_duration_ms=300_000,
     window_ms=125_000,
     window_of="max",
     stitch_ms=120_000,
-    lost_ppm=_ONE_IN_A_HUNDRED,
-    # Of requests where vLLM times them, else of the intervals between tokens.
-    lost_expr=(f"clamp({vllm.first_of([vllm.late_share(name, 'next_token_s') for name in vllm.NEXT_TOKEN])}, 0, 1)"),
-    thresholds=(vllm.NEXT_TOKEN_SLO, vllm.LEAST_REQUESTS),
+    lost_expr=f"clamp({_NEXT_SHARE}, 0, 1)",
+    thresholds=(vllm.NEXT_TOKEN_SLO, vllm.MOST_LATE, vllm.LEAST_REQUESTS),
     cases=(
         Case(
             "every second request decodes too slowly for ten minutes",
@@ -147,7 +144,7 @@ _NEXT_LATE = Detector(
             vllm.first_token((80, 1000, 0)) | vllm.next_token((80, 999, 1)) | vllm.on_gpus(80),
         ),
     ),
-    why="The 99th percentile of the time per output token is over its objective.",
+    why="More requests than may be get their tokens too slowly.",
 )
 
 _STALLED = Detector(

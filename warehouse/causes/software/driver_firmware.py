@@ -44,6 +44,8 @@ _COHORT = Detector(
     key="driver_cohort",
     version=1,
     expr=f"max by (node) (({_HIT}) and on (model, driver) ({_FAR_ABOVE}))",
+    # Of no node by name, since shares are of the whole fleet: then everyone is asked. A look is shorter than a day.
+    coarse=f"count(count by (node) (max_over_time({_OF_THE_SYSTEM}[$span]) > time() - 2 * $recent_s)) >= $min_nodes",
     scope="node",
     state=State.DOWN,
     # It says that these Xids belong together. What each of them cost, its own cause's detectors say.
