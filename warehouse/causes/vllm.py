@@ -1,8 +1,8 @@
 """What vLLM says of an endpoint: expressions over it, and its series for worked examples.
 
 Names as in vllm/v1/metrics/loggers.py, where the older ones are marked deprecated. Every engine of a server has series
-of its own, so that everything is summed by endpoint. That more than one request in a hundred is over a bound is the same
-as that the 99th percentile is over it, read from two series instead of all of a histogram's.
+of its own, so that everything is summed by endpoint. That more than one request in a hundred is over a bound says the
+same as that the 99th percentile is over it, from two series instead of all of a histogram's.
 """
 
 from __future__ import annotations
