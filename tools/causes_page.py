@@ -6,35 +6,39 @@ import sys
 from collections.abc import Mapping
 from itertools import groupby
 
+from tools.detector_words import edges, ends, expression, loss, seen_by, thresholds
 from warehouse.causes import load_causes
-from warehouse.detect.render import plain
-from warehouse.detect.site import Site
-from warehouse.model.cause import Cause
-from warehouse.model.time import format_duration
+from warehouse.model.cause import Cause, Detector
 
 _HEAD = """# Causes
 
 Every cause that GPU time can be charged to, from the catalogue in `warehouse/causes/`; this page is
-generated from it by `python -m tools.causes_page`.
+generated from it by `python -m tools.causes_page`. What to do about each stands in `docs/runbooks/`.
 
 - **Rank** decides only between causes that are not linked to each other: the lower one owns the minutes.
 - Rank 90 is a symptom: it is kept as evidence and never charged. Rank 99 is an honest last answer.
-- **Detectors** are the expressions that find the cause in Prometheus by themselves; causes without one come
-  from other evidence.
+- **Payer** is who bears the loss in a bill: the provider of the GPUs, the tenant who held them, or nobody.
+- **Seen by** names the detectors, the expressions that find the cause in Prometheus by themselves, and then the other
+  sources that can tell of it. Where it says *nothing*, only a person can.
+- A site sets the thresholds of a detector in its file, in the section `[detectors.KEY]`.
 """
 
 
 def render_page(causes: Mapping[str, Cause]) -> str:
     """Gives the page as Markdown: an overview table, then one section per cause, both in order of code."""
+    detectors = sum(len(cause.detectors) for cause in causes.values())
     lines = [
         _HEAD,
-        f"{len(causes)} causes.",
+        f"{len(causes)} causes, {detectors} detectors.",
         "",
-        "| Rank | Code | Title | Usual state | Owner |",
-        "|--:|--|--|--|--|",
+        "| Rank | Code | Title | Usual state | Owner | Payer | Seen by |",
+        "|--:|--|--|--|--|--|--|",
     ]
     for code, cause in sorted(causes.items(), key=lambda item: (item[1].rank, item[0])):
-        lines.append(f"| {cause.rank} | `{code}` | {cause.title} | {cause.state or 'as seen'} | {cause.owner} |")
+        state = cause.state or "as seen"
+        lines.append(
+            f"| {cause.rank} | `{code}` | {cause.title} | {state} | {cause.owner} | {cause.payer} | {seen_by(cause)} |"
+        )
     for category, group in groupby(causes.values(), key=lambda cause: cause.code.split("/")[0]):
         lines += ["", f"## {category}"]
         for cause in group:
@@ -43,30 +47,42 @@ def render_page(causes: Mapping[str, Cause]) -> str:
 
 
 def _section(cause: Cause) -> list[str]:
+    category, name = cause.code.split("/")
     lines = [
         "",
         f"### {cause.title}",
         "",
-        f"`{cause.code}`, rank {cause.rank}, usual state {cause.state or 'as seen'}, owner {cause.owner}"
-        + ("." if cause.opens_incident else "; opens no incident."),
+        f"`{cause.code}`, rank {cause.rank}, usual state {cause.state or 'as seen'}, owner {cause.owner}, "
+        f"payer {cause.payer}" + ("." if cause.opens_incident else "; opens no incident."),
         "",
         f"- Seen as: {cause.signature}",
         f"- Typical duration: {cause.duration}",
         f"- Hits: {cause.blast}",
-        f"- First step: {cause.first_step}",
+        f"- First step: {cause.first_step} [Runbook](runbooks/{category}.md#{name})",
+        f"- Other sources: {'; '.join(cause.other_sources) or 'none'}",
         f"- Source: {cause.source}",
     ]
     for detector in cause.detectors:
-        lines += [
-            "",
-            f"Detector `{detector.key}` version {detector.version}: {detector.why} "
-            f"Gives {detector.state} per {detector.scope}, from {format_duration(detector.min_duration_ms)}.",
-            "",
-            "```promql",
-            plain(detector, Site()) if detector.expr else f"# {detector.fan_in.why}" if detector.fan_in else "",
-            "```",
-        ]
+        lines += _detector(detector)
     return lines
+
+
+def _detector(detector: Detector) -> list[str]:
+    table = thresholds(detector)
+    return [
+        "",
+        f"Detector `{detector.key}` version {detector.version}: {detector.why} "
+        f"Gives {detector.state} per {detector.scope}, {detector.basis}.",
+        "",
+        "```promql",
+        expression(detector),
+        "```",
+        *(["", *table] if table else []),
+        "",
+        f"- Edges: {edges(detector)}",
+        f"- Lost: {loss(detector)}",
+        f"- End: {ends(detector)}",
+    ]
 
 
 if __name__ == "__main__":

@@ -9,3 +9,5 @@ for page in causes:tools.causes_page cli:tools.cli_page metrics:tools.metrics_pa
     mv "$file.new" "$file"
     echo "$file"
 done
+.venv/bin/python -m tools.runbooks_page docs/runbooks
+echo docs/runbooks

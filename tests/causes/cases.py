@@ -112,7 +112,7 @@ def signals_of(cases: list[Example]) -> Signals:
 
 
 # Families whose values are Unix times: in an example they are seconds after its start.
-_TIMES = ("_timestamp_seconds", "boot_time_seconds", "start_time_seconds")
+_TIMES = ("_timestamp_seconds", "boot_time_seconds", "start_time_seconds", "kube_pod_start_time")
 
 
 def _dated(family: str, value: float, example: Example) -> float:

@@ -139,6 +139,8 @@ def detector_faults(detector: Detector) -> Iterator[str]:
     for threshold in detector.thresholds:
         if not threshold.unit.strip() or not threshold.why.strip():
             yield f"has the threshold {threshold.name} without its unit or where it comes from"
+        if threshold.allowed and threshold.default not in threshold.allowed:
+            yield f"has the threshold {threshold.name} whose default is none of those that are allowed"
     if (detector.window_ms > 0) != ("window" in _placeholders(detector.expr)):
         yield "needs window_ms and $window together"
     if (detector.window_of == "none") != (detector.window_ms == 0 or bool(detector.onset_expr)):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from exporter.metrics import GPU_UP
 from warehouse.detect.render import USE, forms, seconds
 from warehouse.detect.words import Settings
 from warehouse.evidence.prometheus import PrometheusClient
@@ -38,12 +39,13 @@ def needed(expr: str) -> frozenset[str]:
     """Gives the series names without which an expression can never be true; of `up`, with the job that is asked.
 
     What stands behind `unless` or in brackets with an `or` only takes away or stands in; such expressions need one
-    name alone, their first.
+    name alone, their first. One that reads nothing but what is there only during faults needs the exporter itself.
     """
     found = [_name(match) for match in USE.finditer(expr)]
     if " or " in expr or " unless " in expr or "__name__=~" in expr:
         found = found[:1]
-    return frozenset(found) - ONLY_DURING_FAULTS
+    always = frozenset(found) - ONLY_DURING_FAULTS
+    return always or (frozenset({GPU_UP.name}) if found else always)
 
 
 def _name(match: re.Match[str]) -> str:

@@ -16,10 +16,12 @@ from warehouse.detect.site import OURS, Site
 from warehouse.model.cause import Detector, Witness
 from warehouse.signals import load_dialects
 from warehouse.signals.alias import Dialect
+from warehouse.signals.pushed import PUSHED_PREFIX
 from warehouse.signals.rewrite import Use, host, identified, parse_matchers, rewrite
 
-# How names begin, and who writes them; `up` belongs to whom its job says.
+# How names begin, and who writes them, the first that fits; `up` belongs to whom its job says.
 WRITERS: Mapping[str, str] = {
+    PUSHED_PREFIX: "pushed",
     PREFIX: OURS,
     "DCGM_": "dcgm",
     "nvidia_smi_": "nvidia_smi",
@@ -162,7 +164,7 @@ def series_of(name: str, asked: str, site: Site) -> tuple[tuple[str, str], tuple
 def _reads_ours(texts: Iterable[str]) -> bool:
     """Tells whether an expression speaks of GPUs in our names, so that another exporter may stand in."""
     return any(
-        (match["inner"] or match["bare"]).startswith(PREFIX) or _job(match) == "gpu-minutes"
+        _writer(match["inner"] or match["bare"], "") == OURS or _job(match) == "gpu-minutes"
         for text in texts
         for match in USE.finditer(text)
     )
@@ -225,7 +227,7 @@ def _said(text: str, dialect: Dialect | None, site: Site, only: Only) -> str:
 def _one(match: re.Match[str], dialect: Dialect | None, site: Site, only: Only) -> str:
     name = match["inner"] or match["bare"]
     asked = (match["asked"] or match["matchers"] or "{}")[1:-1]
-    ours = name.startswith(PREFIX)
+    ours = _writer(name, "") == OURS
     job = _job(match)
     if dialect is not None and ours:
         use = Use(
@@ -251,9 +253,10 @@ def _one(match: re.Match[str], dialect: Dialect | None, site: Site, only: Only) 
         series += match["shift"] or ""
     if writer == "vllm":
         series = host(series, site.endpoint, "endpoint")
-    if name.startswith("DCGM_"):
+    raw = next((d for d in load_dialects() if d.name == writer and d.name != OURS and not d.slot_info), None)
+    if raw is not None and name != "up":
         # Read as they are, yet a hit must say which GPU: its labels are made as those of translated series.
-        return identified(series, next(d for d in load_dialects() if d.name == writer), site.labels[writer])
+        return identified(series, raw, site.labels[writer])
     return host(series, site.labels[writer])
 
 
@@ -264,7 +267,7 @@ def _says_node(name: str, writer: str) -> bool:
     """
     if writer in ("kubernetes", "slurm"):
         return name.startswith(("kube_node_", "slurm_node_"))
-    return writer != "vllm"
+    return writer not in ("vllm", "pushed")
 
 
 def _writer(name: str, asked: str) -> str:

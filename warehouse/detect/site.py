@@ -25,6 +25,7 @@ LABELS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "slurm": ("node",),
         "ipmi": ("node", "instance"),
         "vllm": ("node",),
+        "pushed": ("node",),
         "other": ("node", "instance"),
     }
 )

@@ -103,7 +103,7 @@ def _tuning(said: Mapping[str, Any], faults: list[str]) -> dict[str, Tuning]:
 
 def _tuned(detector: Detector, values: Mapping[str, Any], faults: list[str]) -> Tuning:
     where = f"[detectors.{detector.key}]"
-    names = {threshold.name for threshold in detector.thresholds}
+    names = {threshold.name: threshold for threshold in detector.thresholds}
     tuning = Tuning()
     numbers: dict[str, float] = {}
     for name, value in values.items():
@@ -112,6 +112,8 @@ def _tuned(detector: Detector, values: Mapping[str, Any], faults: list[str]) -> 
             tuning = replace(tuning, enabled=value)
         elif name == "min_duration_s" and number and value >= 0:
             tuning = replace(tuning, min_duration_ms=round(value * 1000))
+        elif name in names and number and names[name].allowed and value not in names[name].allowed:
+            faults.append(f"{where} {name}: {value!r} is none of {', '.join(f'{v:g}' for v in names[name].allowed)}")
         elif name in names and number:
             numbers[name] = value
         elif name in names or name in _OWN:

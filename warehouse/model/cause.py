@@ -15,12 +15,16 @@ UNATTRIBUTED_RANK = 99
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """A number of a detector that a site may set: its name in the template, default, unit and where it comes from."""
+    """A number of a detector that a site may set: its name in the template, default, unit and where it comes from.
+
+    `allowed` names the only values that the series can tell apart, such as the bounds of a histogram; () allows any.
+    """
 
     name: str
     default: float
     unit: str
     why: str
+    allowed: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,4 +15,12 @@ CAUSE = Cause(
     blast="node",
     source="InfiniteHBD trace: class Other Failures under Software Failure, 12 faults",
     first_step="Read the journal of that hour, then restate the evidence with the component.",
+    runbook=(
+        "Open the record that named it, with its evidence: gpu-minutes incident ID.",
+        "Read the node's journal around its start: journalctl --since '1 hour ago' -p warning, and dmesg.",
+        "Look for Xids, killed processes and restarts of services in the same minutes.",
+        "Rule the incident to the cause that you found; if there is none, leave it as it is.",
+    ),
+    # It stands for what a record left out; what series show has a cause of its own.
+    other_sources=("a person: import evidence", "trace of a vendor"),
 )
