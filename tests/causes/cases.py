@@ -16,8 +16,8 @@ from warehouse.model.time import MS_PER_HOUR, Window, parse_instant
 STEP_MS = 15_000
 NODES = ("n1", "n2", "n3", "n4", "n5")
 # Every example has a stretch of its own, far enough from the next that no look reaches into it.
-_FIRST_MS = parse_instant("2026-03-02T00:00:00Z")
-_APART_MS = 12 * MS_PER_HOUR
+_FIRST_MS = parse_instant("2025-06-02T00:00:00Z")
+_APART_MS = 9 * MS_PER_HOUR
 # Samples of good time before and behind, so that no edge of an example is an edge of what is known.
 _MARGIN = 8
 STALE = "stale"

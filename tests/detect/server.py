@@ -47,8 +47,11 @@ class Signals:
             for text, points in sorted(family.items()):
                 yield {"__name__": name, **self.labels[text]}, sorted(points, key=lambda point: point[0])
 
-    def openmetrics(self) -> str:
-        """Gives the text that promtool turns into blocks; it has no word for a stale marker."""
+    def openmetrics(self, *, in_ms: bool = False) -> str:
+        """Gives the text that promtool turns into blocks; it has no word for a stale marker.
+
+        With `in_ms` times are whole milliseconds, as VictoriaMetrics reads them.
+        """
         assert not self.marked
         lines = []
         for name, family in sorted(self.families.items()):
@@ -56,7 +59,8 @@ class Signals:
             for labels, points in sorted(family.items()):
                 for at_ms, value in sorted(points):
                     number = "NaN" if math.isnan(value) else repr(float(value))
-                    lines.append(f"{name}{{{labels}}} {number} {at_ms // 1000}.{at_ms % 1000:03d}")
+                    at = at_ms if in_ms else f"{at_ms // 1000}.{at_ms % 1000:03d}"
+                    lines.append(f"{name}{{{labels}}} {number} {at}")
         return "\n".join([*lines, "# EOF", ""])
 
 
@@ -93,8 +97,14 @@ def victoria(folder: Path, signals: Signals, *options: str) -> Iterator[str]:
     """Gives the address of a VictoriaMetrics that knows the signals and scrapes nothing."""
     command = ["victoria-metrics", f"-storageDataPath={folder / 'data'}", "-retentionPeriod=100y", *options]
     with started(folder, command, "-httpListenAddr=", "/health") as address:
-        for piece in in_slices(signals.series()):
-            send(f"{address}/api/v1/write", piece)
+        if signals.marked:
+            for piece in in_slices(signals.series()):
+                send(f"{address}/api/v1/write", piece)
+        else:
+            text = signals.openmetrics(in_ms=True).encode()
+            httpx.post(
+                f"{address}/api/v1/import/prometheus", content=text, trust_env=False, timeout=120
+            ).raise_for_status()
         # What was just written is searchable only from here on.
         httpx.get(f"{address}/internal/force_flush", trust_env=False).raise_for_status()
         yield address
@@ -107,7 +117,7 @@ def _fill(folder: Path, data: Path, signals: Signals) -> None:
     """Writes blocks before the server starts: it need not be in order of time then."""
     text = folder / "signals.txt"
     text.write_text(signals.openmetrics())
-    fill = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=24h"]
+    fill = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=9000h"]
     subprocess.run([*fill, str(text), str(data)], check=True, capture_output=True)
 
 
