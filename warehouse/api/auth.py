@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fastapi import HTTPException, Request
-from starlette.concurrency import run_in_threadpool
+from fastapi.concurrency import run_in_threadpool
 
 from warehouse.api.service import Service, service_of
 from warehouse.store import tokens

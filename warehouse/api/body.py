@@ -14,6 +14,10 @@ MAX_BODY_BYTES = 64 * 1024 * 1024
 BODY_SECONDS = 60.0
 
 
+class SenderGone(Exception):
+    """The connection ended before the body did; there is nobody to answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Body:
     """What was read. `whole` False: there was more than the limit, and `content` is its beginning."""
@@ -28,14 +32,19 @@ async def read_body(request: Request, most_bytes: int = MAX_BODY_BYTES) -> Body:
 
     Raises:
         TimeoutError: when it does not end in time.
-        ClientDisconnect: when the sender goes away.
+        SenderGone: when the sender goes away before.
     """
     pieces: list[bytes] = []
     size = 0
     async with asyncio.timeout(BODY_SECONDS):
-        async for piece in request.stream():
+        while True:
+            message = await request.receive()
+            if message["type"] == "http.disconnect":
+                raise SenderGone
+            piece = message.get("body", b"")
             size += len(piece)
             if size > most_bytes:
                 return Body(b"".join(pieces), False, size)
             pieces.append(piece)
-    return Body(b"".join(pieces), True, size)
+            if not message.get("more_body", False):
+                return Body(b"".join(pieces), True, size)

@@ -9,14 +9,13 @@ from email.utils import parsedate_to_datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, Response
 from sqlalchemy.exc import SQLAlchemyError
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import ClientDisconnect
 
 from warehouse.alerts.receive import Envelope, Received, bury, check_source, receive
 from warehouse.api.auth import bearer
-from warehouse.api.body import MAX_BODY_BYTES, read_body
+from warehouse.api.body import MAX_BODY_BYTES, SenderGone, read_body
 from warehouse.api.service import Service, service_of
 from warehouse.errors import BadInput
 from warehouse.model.time import from_datetime
@@ -41,7 +40,7 @@ async def deliver(request: Request, token: Annotated[str, Depends(bearer)], sour
         body = await read_body(request)
     except TimeoutError as exc:
         raise HTTPException(408, "the body did not end in time") from exc
-    except ClientDisconnect:
+    except SenderGone:
         return Response(status_code=400)
     envelope = Envelope(name, body.content, service.now_ms(), _sent_ms(request))
     if not body.whole:
