@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from typing import Any
 
 import httpx
 import pytest
@@ -16,6 +17,7 @@ from tests.alerts.deliveries import Api, alert, grafana_alert, grafana_payload, 
 
 BODIES = 10_000
 AT_A_TIME = 8
+SOURCES = 4
 SEED = 20_261_001
 
 NASTY: tuple[object, ...] = (
@@ -45,22 +47,27 @@ def document(rng: random.Random, number: int) -> tuple[dict[str, object], list[s
     return json.loads(body), nodes
 
 
+def nasty(rng: random.Random) -> Any:
+    """Something that nobody expects; a copy, since it may be spoilt further."""
+    return deepcopy(rng.choice([*NASTY, MARK]))
+
+
 def spoil_other(rng: random.Random, item: dict[str, object]) -> None:
     """Spoils one place of an alert that is to be lost or kept, as it comes."""
     key = rng.choice([*item, "labels", "annotations", "startsAt", "endsAt", "status"])
     where = item.get(key)
     if isinstance(where, dict) and where and rng.random() < 0.7:
-        where[rng.choice([*where, "new", "\0", "\ud800", ""])] = rng.choice([*NASTY, MARK])
+        where[rng.choice([*where, "new", "\0", "\ud800", ""])] = nasty(rng)
     elif rng.random() < 0.15:
         item.pop(key, None)
     else:
-        item[key] = rng.choice([*NASTY, MARK])
+        item[key] = nasty(rng)
 
 
 def wide(rng: random.Random, body: dict[str, object]) -> None:
     """Changes what is not needed: it must not matter at all."""
     for _ in range(rng.randint(1, 3)):
-        body[rng.choice([key for key in body if key != "alerts"] + ["new"])] = rng.choice(NASTY)
+        body[rng.choice([key for key in body if key != "alerts"] + ["new"])] = nasty(rng)
 
 
 def bodies(seed: int) -> Iterator[tuple[bytes, list[str]]]:
@@ -75,7 +82,7 @@ def bodies(seed: int) -> Iterator[tuple[bytes, list[str]]]:
             wide(rng, body)
             yield json.dumps(body).encode(), nodes
         elif kind == "neighbour":
-            other = deepcopy(rng.choice([alert(node="other", start=rng.randint(-9, 9)), rng.choice(NASTY)]))
+            other = rng.choice([alert(node="other", start=rng.randint(-9, 9)), nasty(rng)])
             if isinstance(other, dict) and other:
                 for _ in range(rng.randint(1, 4)):
                     spoil_other(rng, other)
@@ -100,16 +107,17 @@ async def deliver(
     """Sends all of them, a few at a time; gives the nodes of alerts that must not be lost."""
     owed: list[str] = []
 
-    async def sender(client: httpx.AsyncClient) -> None:
+    async def sender(client: httpx.AsyncClient, number: int) -> None:
+        source = {"source": f"sender-{number % SOURCES}"}  # writers of one source wait for each other
         for body, nodes in sent:
-            answer = await client.post("/v1/alertmanager", content=body)
+            answer = await client.post("/v1/alertmanager", content=body, params=source)
             answered(answer)
             owed.extend(nodes)
             if nodes:
                 assert answer.status_code == 200, (answer.text, body[:500])
 
     async with api.client() as client:
-        await asyncio.gather(*(sender(client) for _ in range(AT_A_TIME)))
+        await asyncio.gather(*(sender(client, number) for number in range(AT_A_TIME)))
     return owed
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from warehouse.alerts.episodes import backward_ends, read_episodes
-from warehouse.model.alert import AlertEpisode, Reading, Sighting, Told
+from warehouse.model.alert import Reading, Sighting, Told
 from warehouse.store import alerts
 from warehouse.store.alerts import Key
 
@@ -32,59 +32,54 @@ def take_in(
     if not sightings:
         return TakenIn(0, 0)
     events = alerts.add_events(connection, source, sightings, delivery_id, received_ms)
-    told, stored = _near(connection, source, sightings)
-    told = _proven(told, stored, sightings)
+    known = _near(connection, source, sightings)
     by_alert: dict[str, list[Told]] = {}
-    for (name, _), row in told.items():
-        by_alert.setdefault(name, []).append(row)
+    for key, told in _proven({key: told for key, (told, _) in known.items()}, sightings).items():
+        by_alert.setdefault(key[0], []).append(told)
     fresh: list[tuple[str, Reading]] = []
     changed: list[tuple[str, Reading, bool]] = []
     for name, rows in by_alert.items():
         for reading in read_episodes(rows):
-            before = stored.get((name, reading.starts_ms))
+            _, before = known[name, reading.starts_ms]
             if before is None:
                 fresh.append((name, reading))
-            elif before.reading != reading:
-                says_more = replace(before.reading, proven_ms=None) != replace(reading, proven_ms=None)
+            elif before != reading:
+                says_more = replace(before, proven_ms=None) != replace(reading, proven_ms=None)
                 changed.append((name, reading, says_more))
     alerts.add_episodes(connection, source, fresh)
     alerts.change_episodes(connection, source, changed)
     return TakenIn(events, len(fresh) + sum(says_more for _, _, says_more in changed))
 
 
-def _near(
-    connection: Connection, source: str, sightings: Sequence[Sighting]
-) -> tuple[dict[Key, Told], dict[Key, AlertEpisode]]:
+def _near(connection: Connection, source: str, sightings: Sequence[Sighting]) -> dict[Key, tuple[Told, Reading | None]]:
     """Gives all that can be changed by the sightings, or change what they come to."""
-    first: dict[str, int] = {}
+    ask: dict[str, int] = {}
     for alert in (sighting.alert for sighting in sightings):
         moment = alert.starts_ms if alert.ends_ms is None else min(alert.starts_ms, alert.ends_ms)
-        first[alert.fingerprint] = min(moment, first.get(alert.fingerprint, moment))
-    told: dict[Key, Told] = {}
-    cuts: dict[str, int | None] = {}
-    ask: dict[str, int] = first
+        ask[alert.fingerprint] = min(moment, ask.get(alert.fingerprint, moment))
+    known: dict[Key, tuple[Told, Reading | None]] = {}
     while ask:
-        found = alerts.heads_before(connection, source, ask)
-        cuts |= found
-        told |= alerts.told(connection, source, found)
+        cuts = alerts.heads_before(connection, source, ask)
+        found = alerts.known(connection, source, cuts)
+        known |= found
         # An end that lies before its own beginning may belong to an episode before the cut.
         ask = {}
-        for (name, _), row in told.items():
+        for (name, _), (told, _) in found.items():
             cut = cuts[name]
-            for ending in backward_ends(row):
+            for ending in backward_ends(told):
                 if cut is not None and ending.ends_ms <= cut:
                     ask[name] = min(ending.ends_ms, ask.get(name, ending.ends_ms))
-    return told, alerts.stored(connection, source, cuts)
+    return known
 
 
-def _proven(told: dict[Key, Told], stored: dict[Key, AlertEpisode], sightings: Sequence[Sighting]) -> dict[Key, Told]:
-    """Joins what the events say with when they were last said: as stored, and as seen now."""
-    proven: dict[Key, int | None] = {key: episode.reading.proven_ms for key, episode in stored.items()}
-    truncated: set[Key] = {key for key, episode in stored.items() if episode.reading.truncated}
+def _proven(told: dict[Key, Told], sightings: Sequence[Sighting]) -> dict[Key, Told]:
+    """Joins what is stored with when it was said now; a later proof replaces an earlier one."""
+    proven = {key: row.proven_ms for key, row in told.items()}
+    truncated = {key for key, row in told.items() if row.truncated}
     for sighting in sightings:
         key = (sighting.alert.fingerprint, sighting.alert.starts_ms)
         if sighting.truncated:
             truncated.add(key)
         if sighting.proven_ms is not None:
-            proven[key] = max(sighting.proven_ms, proven.get(key) or 0)
-    return {key: replace(row, proven_ms=proven.get(key), truncated=key in truncated) for key, row in told.items()}
+            proven[key] = max(sighting.proven_ms, proven[key] or 0)
+    return {key: replace(row, proven_ms=proven[key], truncated=key in truncated) for key, row in told.items()}

@@ -99,7 +99,6 @@ def bury(engine: Engine, envelope: Envelope, reason: str, size_bytes: int) -> No
     excerpt = envelope.body[:EXCERPT_BYTES]
     dead = DeadLetter(None, reason, size_bytes, hashlib.sha256(envelope.body).digest(), excerpt)
     with engine.begin() as connection:
-        inbox.lock(connection, envelope.source)
         since_ms = envelope.received_ms - inbox.REPEAT_MS
         inbox.add_dead_letters(connection, envelope.source, envelope.received_ms, [dead], None, since_ms)
 

@@ -39,21 +39,17 @@ select asked.f as fingerprint, (select max(p.starts_at) from alert_episode p whe
 from unnest(cast(:f as text[]), cast(:s as timestamptz[])) as asked (f, s)
 """
 
-_EVENTS = """
-select e.fingerprint, e.starts_at, e.ends_at, e.received_at, e.skewed
+_KNOWN = """
+select e.fingerprint, e.starts_at as said_at, e.ends_at as said_end, e.received_at, e.skewed as said_skewed, p.id,
+  p.starts_at, p.ends_at, p.state, p.head_at, p.proven_at, p.skewed, p.superseded, p.truncated, p.stale_sibling
 from unnest(cast(:f as text[]), cast(:s as timestamptz[])) as asked (f, s)
 join alert_event e on e.source = :source and e.fingerprint = asked.f and e.starts_at >= coalesce(asked.s, 'epoch')
+left join alert_episode p on p.source = :source and p.fingerprint = e.fingerprint and p.starts_at = e.starts_at
 """
 
 _COLUMNS = """p.id, p.source, p.fingerprint, p.starts_at, p.ends_at, p.state, p.head_at, p.proven_at, p.skewed,
   p.superseded, p.truncated, p.stale_sibling, p.silenced, p.inhibited, p.muted, p.listed_at, p.labels, p.annotations,
   p.generator_url, p.sender_fingerprint, p.version, p.processed"""
-
-_STORED = (
-    f"select {_COLUMNS} from unnest(cast(:f as text[]), cast(:s as timestamptz[])) as asked (f, s) "
-    "join alert_episode p on p.source = :source and p.fingerprint = asked.f "
-    "and p.starts_at >= coalesce(asked.s, 'epoch')"
-)
 
 _ADD_EPISODES = """
 insert into alert_episode (source, fingerprint, starts_at, ends_at, state, head_at, proven_at, skewed, superseded,
@@ -108,23 +104,24 @@ def heads_before(connection: Connection, source: str, moments: Cuts) -> dict[str
     return {row.fingerprint: milliseconds(row.at) for row in rows}
 
 
-def told(connection: Connection, source: str, cuts: Cuts) -> dict[Key, Told]:
-    """Gives what was said from each cut on, as far as it is stored; proofs are those of the stored episodes."""
+def known(connection: Connection, source: str, cuts: Cuts) -> dict[Key, tuple[Told, Reading | None]]:
+    """Gives what is stored from each cut on: what was said, and what it came to; None where that is not stored yet."""
     endings: dict[Key, list[Ending]] = {}
     skewed: dict[Key, bool] = {}
-    for row in connection.execute(text(_EVENTS), {"source": source, **_asked(cuts)}):
-        key = (row.fingerprint, _ms(row.starts_at))
-        found = endings.setdefault(key, [])
-        skewed[key] = skewed.get(key, False) or row.skewed
-        if row.ends_at is not None:
-            found.append(Ending(_ms(row.ends_at), _ms(row.received_at)))
-    return {key: Told(key[1], None, tuple(found), skewed[key]) for key, found in endings.items()}
-
-
-def stored(connection: Connection, source: str, cuts: Cuts) -> dict[Key, AlertEpisode]:
-    """Gives the stored episodes from each cut on."""
-    rows = connection.execute(text(_STORED), {"source": source, **_asked(cuts)})
-    return {(row.fingerprint, _ms(row.starts_at)): _episode(row) for row in rows}
+    readings: dict[Key, Reading | None] = {}
+    for row in connection.execute(text(_KNOWN), {"source": source, **_asked(cuts)}):
+        key = (row.fingerprint, _ms(row.said_at))
+        said = endings.setdefault(key, [])
+        skewed[key] = skewed.get(key, False) or row.said_skewed
+        if row.said_end is not None:
+            said.append(Ending(_ms(row.said_end), _ms(row.received_at)))
+        if key not in readings:
+            readings[key] = None if row.id is None else _reading(row)
+    found = {}
+    for key, reading in readings.items():
+        proven_ms, truncated = (None, False) if reading is None else (reading.proven_ms, reading.truncated)
+        found[key] = (Told(key[1], proven_ms, tuple(endings[key]), skewed[key], truncated), reading)
+    return found
 
 
 def add_episodes(connection: Connection, source: str, readings: Sequence[tuple[str, Reading]]) -> None:
@@ -248,8 +245,8 @@ def _ms(moment: Any) -> int:
     return found
 
 
-def _episode(row: Row[Any]) -> AlertEpisode:
-    reading = Reading(
+def _reading(row: Row[Any]) -> Reading:
+    return Reading(
         starts_ms=_ms(row.starts_at),
         ends_ms=milliseconds(row.ends_at),
         state=EpisodeState(row.state),
@@ -260,8 +257,11 @@ def _episode(row: Row[Any]) -> AlertEpisode:
         truncated=row.truncated,
         stale_sibling=row.stale_sibling,
     )
+
+
+def _episode(row: Row[Any]) -> AlertEpisode:
     marks = None if row.listed_at is None else Marks(row.silenced, row.inhibited, row.muted)
     return AlertEpisode(
-        row.id, row.source, row.fingerprint, reading, row.labels, row.annotations, row.generator_url,
+        row.id, row.source, row.fingerprint, _reading(row), row.labels, row.annotations, row.generator_url,
         row.sender_fingerprint, marks, milliseconds(row.listed_at), row.version, row.processed,
     )  # fmt: skip

@@ -19,7 +19,10 @@ REPEAT_MS = 10 * MS_PER_MINUTE
 
 # Writers wait for each other by source. Alertmanager gives up after a while and tries again, so waiting for longer is
 # of no use to it; a statement that takes longer than this is a fault of the database.
-_LIMITS = "set local lock_timeout = '3s'; set local statement_timeout = '30s'"
+_LOCK = """
+select set_config('lock_timeout', '3s', true), set_config('statement_timeout', '30s', true),
+  pg_advisory_xact_lock(hashtextextended('alerts ' || :source, 0))
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +51,7 @@ class DeadLetter:
 
 def lock(connection: Connection, source: str) -> None:
     """Waits until no other writer of this source is under way; held until the transaction ends."""
-    for limit in _LIMITS.split("; "):
-        connection.execute(text(limit))
-    connection.execute(
-        text("select pg_advisory_xact_lock(hashtextextended('alerts ' || :source, 0))"), {"source": source}
-    )
+    connection.execute(text(_LOCK), {"source": source})
 
 
 def add_delivery(connection: Connection, delivery: Delivery) -> tuple[int, bool]:
