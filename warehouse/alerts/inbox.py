@@ -55,8 +55,7 @@ def _near(connection: Connection, source: str, sightings: Sequence[Sighting]) ->
     """Gives all that can be changed by the sightings, or change what they come to."""
     ask: dict[str, int] = {}
     for alert in (sighting.alert for sighting in sightings):
-        moment = alert.starts_ms if alert.ends_ms is None else min(alert.starts_ms, alert.ends_ms)
-        ask[alert.fingerprint] = min(moment, ask.get(alert.fingerprint, moment))
+        ask[alert.fingerprint] = min(alert.starts_ms, ask.get(alert.fingerprint, alert.starts_ms))
     known: dict[Key, tuple[Told, Reading | None]] = {}
     while ask:
         cuts = alerts.heads_before(connection, source, ask)
