@@ -36,10 +36,13 @@ class AlertmanagerClient:
 
     Args:
         base_url: address without `/api/v2`; a path before it is kept.
+        receiver: whose alerts are asked for, as a regular expression over the whole name; None: those of all receivers,
+            also of alerts that have nothing to do with GPUs.
         timeout_s: seconds that one request may take before it counts as failed.
     """
 
-    def __init__(self, base_url: str, timeout_s: float = _TIMEOUT_SECONDS) -> None:
+    def __init__(self, base_url: str, receiver: str | None = None, timeout_s: float = _TIMEOUT_SECONDS) -> None:
+        self._receiver = receiver
         self._base_url = base_url.rstrip("/")
         self._name = re.sub(r"//[^/@]*@", "//", self._base_url)
         self._timeout_s = timeout_s
@@ -64,6 +67,8 @@ class AlertmanagerClient:
             AlertmanagerError: for every failure and every answer that is no list.
         """
         asked = {"active": "true", "silenced": "true", "inhibited": "true", "unprocessed": "true"}
+        if self._receiver is not None:
+            asked["receiver"] = self._receiver
         try:
             answer = self._http.get(f"{self._base_url}/api/v2/alerts", params=asked)
         except httpx.TimeoutException as exc:
