@@ -82,8 +82,8 @@ create table alert_episode (
   unique (source, fingerprint, starts_at),
   check ((state = 'part') = (head_at is not null)),
   check (state <> 'open' or ends_at is null),
-  check (state <> 'closed' or ends_at > starts_at),
-  check (state <> 'quarantined' or ends_at <= starts_at)
+  check (state <> 'closed' or (ends_at is not null and ends_at > starts_at)),
+  check (state <> 'quarantined' or (ends_at is not null and ends_at <= starts_at))
 );
 create index ix_alert_episode_waiting on alert_episode (id) where processed < version or state = 'open';
 create index ix_alert_episode_alertname on alert_episode ((labels ->> 'alertname'), source);

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+from collections.abc import AsyncIterator
 
 import psycopg
 import pytest
@@ -229,3 +231,15 @@ def test_an_episode_waits_until_its_version_is_dealt_with(api: Api) -> None:
 
 def metrics(api: Api) -> str:
     return api.ask("GET", "/metrics").text
+
+
+def test_a_body_that_does_not_end_is_given_up(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body_module, "BODY_SECONDS", 0.1)
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield b'{"alerts": ['
+        await asyncio.sleep(2)
+        yield b"]}"
+
+    assert api.ask("POST", "/v1/alertmanager", content=slow()).status_code == 408
+    assert api.count("alert_delivery") == api.count("alert_dead_letter") == 0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fastapi import Request
 from sqlalchemy import Engine
@@ -11,6 +12,10 @@ from sqlalchemy import Engine
 from warehouse import clock
 from warehouse.alerts.receive import DEFAULT_IGNORED, DEFAULT_SOURCE
 from warehouse.api.metrics import Metrics
+
+# Each holds a body and a connection. The others wait before theirs is read, which costs nothing here, and senders wait
+# longer than that: deliveries of one source follow one another in the database anyway.
+DELIVERIES_AT_A_TIME = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +27,7 @@ class Service:
     default_source: str = DEFAULT_SOURCE
     ignored: tuple[str, ...] = DEFAULT_IGNORED
     now_ms: Callable[[], int] = clock.now_ms
+    deliveries: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(DELIVERIES_AT_A_TIME))
 
 
 def service_of(request: Request) -> Service:

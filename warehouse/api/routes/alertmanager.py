@@ -36,6 +36,11 @@ async def deliver(request: Request, token: Annotated[str, Depends(bearer)], sour
         name = check_source(service.default_source if source is None else source)
     except BadInput as exc:
         raise HTTPException(400, f"source: {exc}") from exc
+    async with service.deliveries:
+        return await _take(request, service, name, token)
+
+
+async def _take(request: Request, service: Service, name: str, token: str) -> Response:
     try:
         body = await read_body(request)
     except TimeoutError as exc:

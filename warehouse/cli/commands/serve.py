@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 # Beside the exporter's 9844, so that a firewall has one range to open (decision 9).
 _DEFAULT = "127.0.0.1:9845"
 
-# Statements wait for each other by source, so more connections would only wait in the database.
-_CONNECTIONS = 8
-# Each may hold a body; beyond that a sender is told to come again.
-_MOST_REQUESTS = 64
+# Open connections, idle ones too, so that they never use up what a process may open, which is 1,024 by default.
+_MOST_CONNECTIONS = 900
 _STOP_SECONDS = 10
 
 
@@ -63,13 +61,14 @@ def _app(source: str | None, ignored: tuple[str, ...]) -> tuple[FastAPI, int]:
     from warehouse.alerts.receive import DEFAULT_IGNORED, DEFAULT_SOURCE, check_source
     from warehouse.api.app import create_app
     from warehouse.api.metrics import Metrics
-    from warehouse.api.service import Service
+    from warehouse.api.service import DELIVERIES_AT_A_TIME, Service
 
     try:
         name = check_source(DEFAULT_SOURCE if source is None else source)
     except BadInput as exc:
         raise BadInput(f"--source: {exc}") from exc
-    engine = connect.pooled(edge.open_ledger(), _CONNECTIONS)
+    # Twice as many as deliveries at a time, so that tokens and probes never wait for those.
+    engine = connect.pooled(edge.open_ledger(), 2 * DELIVERIES_AT_A_TIME)
     with engine.connect() as connection:
         usable = tokens.usable(connection)
     return create_app(Service(engine, Metrics(engine), name, (*DEFAULT_IGNORED, *ignored))), usable
@@ -88,7 +87,7 @@ def _serve(app: FastAPI, taken: socket.socket) -> None:
         access_log=False,  # an address may hold what nobody should read
         server_header=False,
         lifespan="off",
-        limit_concurrency=_MOST_REQUESTS,
+        limit_concurrency=_MOST_CONNECTIONS,
         timeout_graceful_shutdown=_STOP_SECONDS,
     )
     # The server ends on both, in order, and then raises the signal again, for whoever asked for it before.
