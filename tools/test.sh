@@ -15,6 +15,7 @@ need strace strace
 need prometheus-alertmanager prometheus-alertmanager
 need chromium chromium
 need openssl openssl
+need curl curl
 need shellcheck shellcheck
 if ! ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then missing="$missing postgresql"; fi
 if [ -n "$missing" ]; then

@@ -48,7 +48,7 @@ def test_the_exporters_part_is_two_packages() -> None:
     assert closure(REQUIREMENTS, direct(PROJECT, [])) == ["nvidia-ml-py", "prometheus-client"]
 
 
-@pytest.mark.parametrize("extra", ["kubernetes", "web", "warehouse", "dashboard", "dev"])
+@pytest.mark.parametrize("extra", ["kubernetes", "web", "warehouse", "api", "dashboard", "dev"])
 def test_the_part_for_an_extra_is_what_the_packages_themselves_ask_for(extra: str) -> None:
     seen: set[tuple[str, str]] = set()
     todo = [(requirement.name, "") for requirement in _asked_with(extra)]

@@ -162,9 +162,22 @@ def test_each_table_and_verb(owner: Engine, tmp_path: Path, reader: bool) -> Non
     others = {name for name in allowed if not name.endswith(".revs")}
     assert others == set() if reader else {
         "incident.merged_into", "incident.merged_rev", "cause.title", "cause.rank", "cause.owner",
-        "source_progress.observed_until",
+        "source_progress.observed_until", "api_token.last_used_at", "api_token.revoked_at",
+        *(f"alert_episode.{name}" for name in (
+            "ends_at", "state", "head_at", "proven_at", "skewed", "superseded", "truncated", "stale_sibling",
+            "silenced", "inhibited", "muted", "listed_at", "version", "processed",
+        )),
     }  # fmt: skip
     assert (closing == set()) is reader
+
+
+def test_a_reader_sees_tokens_without_their_hashes(owner: Engine) -> None:
+    grants.grant(owner, "gm_reader", reader=True)
+    with owner.connect() as connection:
+        connection.execute(text("set local role gm_reader"))
+        assert refused(connection, "select id, name, created_by, revoked_at from api_token") is None
+        assert "permission denied" in (refused(connection, "select sha256 from api_token") or "")
+        assert "permission denied" in (refused(connection, "select * from api_token") or "")
 
 
 def test_history_refuses_its_owner_too(owner: Engine, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OWN = {"exporter", "warehouse", "dashboard"}
 
 # Top folder -> the extras that it is installed with.
-EXTRAS = {"exporter": ["web"], "warehouse": ["warehouse"], "dashboard": ["dashboard"]}
+EXTRAS = {"exporter": ["web"], "warehouse": ["warehouse", "api"], "dashboard": ["dashboard"]}
 
 
 def _imported(path: Path) -> set[str]:

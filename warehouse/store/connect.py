@@ -48,6 +48,21 @@ def open_engine(config: Config) -> Engine:
     return engine
 
 
+def pooled(engine: Engine, connections: int) -> Engine:
+    """Gives an engine on the same server for a service: it keeps a few connections, and gives up soon.
+
+    A connection that the server ended, by a restart for example, is found out before it is used.
+    """
+    return create_engine(
+        engine.url,
+        pool_size=connections,
+        max_overflow=0,
+        pool_timeout=3,
+        pool_pre_ping=True,
+        connect_args=_arguments(connect_timeout_s=3),
+    )
+
+
 def stop_embedded(config: Config) -> bool:
     """Stops the embedded server; tells whether one was running.
 
@@ -132,16 +147,16 @@ def _await(engine: Engine) -> None:
 
 def _engine(url: str) -> Engine:
     # One command, one connection: a pool would only outlive its use.
-    return create_engine(
-        url,
-        poolclass=NullPool,
-        connect_args={
-            "options": "-c timezone=UTC -c client_min_messages=warning",
-            "connect_timeout": 10,
-            # So that a writer who waits, and the database's own views, can tell which process this is.
-            "fallback_application_name": f"gpu-minutes {os.getpid()}",
-        },
-    )
+    return create_engine(url, poolclass=NullPool, connect_args=_arguments(connect_timeout_s=10))
+
+
+def _arguments(connect_timeout_s: int) -> dict[str, object]:
+    return {
+        "options": "-c timezone=UTC -c client_min_messages=warning",
+        "connect_timeout": connect_timeout_s,
+        # So that a writer who waits, and the database's own views, can tell which process this is.
+        "fallback_application_name": f"gpu-minutes {os.getpid()}",
+    }
 
 
 def _refuse_old(engine: Engine) -> None:

@@ -17,7 +17,15 @@ _UPDATED = {
     "incident": ("merged_into", "merged_rev", "revs"),
     "cause": ("title", "rank", "owner"),
     "source_progress": ("observed_until",),
-}
+    # What alerts come to is derived from their events, and marked; which alert it is stays.
+    "alert_episode": (
+        "ends_at", "state", "head_at", "proven_at", "skewed", "superseded", "truncated", "stale_sibling", "silenced",
+        "inhibited", "muted", "listed_at", "version", "processed",
+    ),
+    "api_token": ("last_used_at", "revoked_at"),
+}  # fmt: skip
+# What a reader sees of a table that holds something that is not theirs.
+_SEEN = {"api_token": ("id", "name", "created_at", "created_by", "last_used_at", "revoked_at")}
 # The schema's version is the migrations' own.
 _ONLY_READ = ("alembic_version",)
 
@@ -49,7 +57,9 @@ def grant(engine: Engine, role: str, *, reader: bool = False) -> int:
             for table in tables:
                 to = {"table": sql.Identifier(table.name), "role": named}
                 cursor.execute(sql.SQL("revoke all on {table} from {role}").format(**to))
-                cursor.execute(sql.SQL("grant select on {table} to {role}").format(**to))
+                seen = _SEEN.get(table.name, ()) if reader else ()
+                part = sql.SQL("({})").format(sql.SQL(", ").join(map(sql.Identifier, seen))) if seen else sql.SQL("")
+                cursor.execute(sql.SQL("grant select {part} on {table} to {role}").format(part=part, **to))
                 if reader or table.is_view or table.name in _ONLY_READ:
                     continue
                 cursor.execute(sql.SQL("grant insert on {table} to {role}").format(**to))

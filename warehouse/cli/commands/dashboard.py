@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
-import ipaddress
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import click
 
+from warehouse.cli import listening
 from warehouse.errors import BadInput, Unreachable
 
 _DEFAULT = "127.0.0.1:8501"
@@ -49,8 +48,8 @@ _SETTINGS = {
 @click.option("--allow-remote", is_flag=True, help="Listen beyond this machine, though there is no login.")
 def COMMAND(listen: str, allow_remote: bool) -> int:
     """Shows the ledger in a browser, read-only, until it is interrupted."""
-    host, port = _address(listen)
-    if not _is_loopback(host):
+    host, port = listening.address(listen, _DEFAULT)
+    if not listening.is_loopback(host):
         if not allow_remote:
             raise BadInput(
                 f"--listen: {host} can be reached from other machines, and the dashboard has no login; "
@@ -58,25 +57,9 @@ def COMMAND(listen: str, allow_remote: bool) -> int:
             )
         click.echo("warning: there is no login; whoever reaches this address reads the whole ledger", err=True)
     app = _app()
-    _refuse_taken(host, port)
-    shown = f"[{host}]" if ":" in host else host
-    click.echo(f"dashboard on http://{shown}:{port} (Ctrl-C ends it)")
+    listening.bound(host, port).close()
+    click.echo(f"dashboard on http://{listening.shown(host, port)} (Ctrl-C ends it)")
     return _serve(app, host, port)
-
-
-def _address(listen: str) -> tuple[str, int]:
-    host, colon, port = listen.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not (port.isascii() and port.isdecimal()) or not 0 < int(port) < 65_536:
-        raise BadInput(f"--listen: '{listen}' is no HOST:PORT such as {_DEFAULT}")
-    return host, int(port)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _app() -> Path:
@@ -86,16 +69,6 @@ def _app() -> Path:
         what = " and ".join(missing) or "its pages"
         raise BadInput(f"the dashboard needs {what}; install it with: pip install 'gpu-minutes[dashboard]'")
     return Path(found.submodule_search_locations[0]) / "app.py"
-
-
-def _refuse_taken(host: str, port: int) -> None:
-    try:
-        kind, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with socket.socket(kind, socket.SOCK_STREAM) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(where)
-    except OSError as exc:
-        raise BadInput(f"--listen: cannot listen on {host}:{port}: {exc.strerror}") from exc
 
 
 def _serve(app: Path, host: str, port: int) -> int:
