@@ -20,7 +20,7 @@ from tests.detect.server import started
 from tests.servers import free_port
 from warehouse import clock
 from warehouse.model.time import format_instant
-from warehouse.store.bell import CHANNEL
+from warehouse.store.inbox import CHANNEL
 
 FLEET = "site,hall,rack,node,gpus,model,commissioned\ns,h,r,n1,8,H100,2026-03-01\n"
 

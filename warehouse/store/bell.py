@@ -11,7 +11,7 @@ import psycopg
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-CHANNEL = "gpu_minutes_alerts"
+from warehouse.store.inbox import CHANNEL
 
 # How soon a signal that ends the worker is noticed, in seconds.
 _SLICE_S = 1.0
