@@ -126,7 +126,8 @@ def _wait(url: str, server: subprocess.Popen[bytes]) -> None:
     sys.exit("detect: the Prometheus does not become ready")
 
 
-def _fill(address: str, replay: Replay) -> str:
+def fill(address: str, replay: Replay) -> str:
+    """Writes a replay into a server; gives in words how many samples, and how fast."""
     writer, began = Writer(address), time.perf_counter()
     for piece in replay.write(writer):
         _tell(f"replayed to {(piece.end_ms - replay.window.start_ms) / MS_PER_HOUR:.1f} h, {replay.series:,} series")
@@ -146,7 +147,7 @@ def hour(nodes: int) -> str:
     asked = Window(window.start_ms + BEFORE_MS, window.end_ms - AFTER_MS)
     replay = Replay(place, window, script(place), families())
     with tempfile.TemporaryDirectory(prefix="gm-detect-") as name, prometheus(Path(name)) as (address, server):
-        filled = _fill(address, replay)
+        filled = fill(address, replay)
         _tell(filled)
         sides = []
         for step_ms in (MS_PER_MINUTE, MS_PER_HOUR):
@@ -230,7 +231,7 @@ def day(nodes: int, troubles: int, hours: int, seed: int) -> str:
     found = drawn(random.Random(seed), troubles, asked, place.nodes, place.job_nodes, list(place.endpoints))
     rows = []
     with tempfile.TemporaryDirectory(prefix="gm-detect-") as name, prometheus(Path(name)) as (address, server):
-        filled = _fill(address, Replay(place, window, found, families()))
+        filled = fill(address, Replay(place, window, found, families()))
         _tell(filled)
         sides = []
         for title, step_ms in (("minutes", MS_PER_MINUTE), ("hours", MS_PER_HOUR), ("at once", MS_PER_DAY)):
