@@ -10,6 +10,7 @@ need() { # PACKAGE FILE-OR-COMMAND
 need gcc gcc
 need libc6-dev /usr/include/stdlib.h
 need prometheus prometheus
+need victoria-metrics victoria-metrics
 need strace strace
 need prometheus-alertmanager prometheus-alertmanager
 need chromium chromium
@@ -24,4 +25,5 @@ fi
 tools/check.sh
 # The tests bring their own servers; the user's must not be touched.
 unset GPU_MINUTES_DATABASE_URL GPU_MINUTES_HOME GPU_MINUTES_PROMETHEUS_URL
+unset GPU_MINUTES_PROMETHEUS_TOKEN_FILE GPU_MINUTES_PROMETHEUS_HEADERS_FILE
 exec .venv/bin/python -m pytest -n 2 --dist loadscope "$@" tests

@@ -9,14 +9,17 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """`database_url` None means the embedded PostgreSQL under `home`; `prometheus_url` None means none is set.
+    """`database_url` None means the embedded PostgreSQL under `home`; every other None means that none is set.
 
-    `site_file` names the labels, jobs and thresholds of the site; None means the defaults.
+    Two files hold what Prometheus wants to see: a bearer token, and further headers. `site_file` names the labels, jobs
+    and thresholds of the site.
     """
 
     home: Path
     database_url: str | None
     prometheus_url: str | None
+    prometheus_token_file: Path | None = None
+    prometheus_headers_file: Path | None = None
     site_file: Path | None = None
 
     @property
@@ -26,12 +29,19 @@ class Config:
 
 
 def load() -> Config:
-    """Reads `GPU_MINUTES_HOME`, `..._DATABASE_URL`, `..._PROMETHEUS_URL` and `..._SITE_FILE`; blank is unset."""
+    """Reads the variables that begin with `GPU_MINUTES_`; blank is unset."""
     data_home = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
     home = os.environ.get("GPU_MINUTES_HOME") or str(Path(data_home) / "gpu-minutes")
     return Config(
         home=Path(home).expanduser().absolute(),
         database_url=os.environ.get("GPU_MINUTES_DATABASE_URL") or None,
         prometheus_url=os.environ.get("GPU_MINUTES_PROMETHEUS_URL") or None,
-        site_file=Path(site) if (site := os.environ.get("GPU_MINUTES_SITE_FILE")) else None,
+        prometheus_token_file=_file("GPU_MINUTES_PROMETHEUS_TOKEN_FILE"),
+        prometheus_headers_file=_file("GPU_MINUTES_PROMETHEUS_HEADERS_FILE"),
+        site_file=_file("GPU_MINUTES_SITE_FILE"),
     )
+
+
+def _file(name: str) -> Path | None:
+    path = os.environ.get(name)
+    return Path(path).expanduser() if path else None

@@ -72,6 +72,7 @@ def take_in(
     keep_good: bool = False,
     observed: tuple[str, int] | None = None,
     until_ms: int | None = None,
+    seen_ms: int | None = None,
 ) -> Done:
     """Stores a batch and books the time that it touched.
 
@@ -84,6 +85,7 @@ def take_in(
         keep_good: True stores the good rows beside bad ones and tells of the bad ones in `Done.refused`.
         observed: a live source and the millisecond up to which it has now been read.
         until_ms: moves the horizon forward to here, even where nothing new was said.
+        seen_ms: how far the source had been read; None means the present.
 
     Raises:
         BadInput: a line a fault; then nothing of the batch is stored.
@@ -117,7 +119,7 @@ def take_in(
             planned = [plan.span for plan in (*intake.plans, *intake.superseded_plans)]
             progress.defer(connection, [*touched, *planned], rev)
         words = [s.said for s in batch.statements] + list(batch.nodes)
-        seen_ms = act.now_ms if observed is None else min(act.now_ms, observed[1])
+        seen_ms = act.now_ms if seen_ms is None else min(act.now_ms, seen_ms)
         done = finish(
             connection, act, rev, before, touched, revisions.digest(words), book=book,
             until_ms=until_ms, seen_ms=seen_ms,

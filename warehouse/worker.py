@@ -11,7 +11,7 @@ from warehouse.detect.observe import observe
 from warehouse.detect.words import SOURCE, Finding, Settings
 from warehouse.evidence.prometheus import PrometheusClient
 from warehouse.model.statement import Batch, Statement
-from warehouse.model.time import MS_PER_HOUR, Window, format_instant
+from warehouse.model.time import MS_PER_HOUR, MS_PER_MINUTE, Window, format_instant
 from warehouse.pipeline import Act, Done
 from warehouse.store import evidence, progress, revisions
 from warehouse.store.scopes import Resolver
@@ -22,6 +22,16 @@ MAX_WINDOW_MS = MS_PER_HOUR
 # Samples of the last scrapes may still be on their way.
 LAG_SCRAPES = 2
 
+# Samples that an agent held back come late: after this time the window is looked at once more. What comes later still
+# is found by whoever looks again (`gpu-minutes run --again`).
+LATENESS_MS = 15 * MS_PER_MINUTE
+
+# A window that was first looked at this long after it ended had all of its samples then.
+_LIVE_MS = 2 * MS_PER_HOUR
+
+# Notes how far the second looks have come.
+AGAIN = "detector, second look"
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -30,6 +40,7 @@ class Step:
     window: Window
     done: Done
     findings: tuple[Finding, ...]
+    blind: frozenset[str] = frozenset()
 
 
 def next_window(engine: Engine, settings: Settings, now_ms: int, first_ms: int) -> Window | None:
@@ -49,6 +60,26 @@ def next_window(engine: Engine, settings: Settings, now_ms: int, first_ms: int) 
     return Window(start_ms, end_ms) if start_ms < end_ms else None
 
 
+def second_window(engine: Engine, now_ms: int) -> Window | None:
+    """Gives the next window to look at once more, None when there is none yet, or when nothing is looked at live."""
+    with engine.connect() as connection:
+        read_ms = progress.read(connection, SOURCE)
+        known_ms = progress.read(connection, AGAIN)
+    if read_ms is None:
+        return None
+    end_ms = (read_ms - LATENESS_MS) // LATENESS_MS * LATENESS_MS
+    if now_ms - end_ms > _LIVE_MS:
+        return None
+    start_ms = end_ms - LATENESS_MS if known_ms is None else max(known_ms, end_ms - MAX_WINDOW_MS)
+    return Window(start_ms, end_ms) if start_ms < end_ms else None
+
+
+def read_until(engine: Engine) -> int | None:
+    """Gives how far the signals have been read, in milliseconds, None for not at all."""
+    with engine.connect() as connection:
+        return progress.read(connection, SOURCE)
+
+
 def step(
     engine: Engine,
     client: PrometheusClient,
@@ -57,6 +88,7 @@ def step(
     author: str,
     now_ms: int,
     book_after_ms: int = 0,
+    source: str | None = SOURCE,
 ) -> Step:
     """Looks at one window and books it; a failure on the way leaves the window to be looked at again.
 
@@ -69,6 +101,7 @@ def step(
         now_ms: the present, for the revision; nothing is booked beyond the window's end.
         book_after_ms: where nothing changed, the horizon stays until it lags this far behind: each move of it
             writes the open entries of the day anew.
+        source: under what name to note how far was read; None notes nothing, for time that was read before.
 
     Raises:
         PrometheusError: when the signals give no whole answer.
@@ -84,13 +117,14 @@ def step(
     looked = f"{format_instant(window.start_ms)} to {format_instant(window.end_ms)}"
     act = Act("observe", author, f"looked at {looked}", now_ms)
     booked_ms = revision.horizon_ms if revision and revision.horizon_ms else 0
-    lags = window.end_ms - booked_ms >= max(book_after_ms, 1)
+    lags = source == SOURCE and window.end_ms - booked_ms >= max(book_after_ms, 1)
     done = pipeline.take_in(
         engine,
         Batch(statements, len(statements)),
         act,
         revise=True,
-        observed=(SOURCE, window.end_ms),
+        observed=None if source is None else (source, window.end_ms),
         until_ms=window.end_ms if lags else None,
+        seen_ms=max(window.end_ms, booked_ms),
     )
-    return Step(window, done, tuple(seen.findings))
+    return Step(window, done, tuple(seen.findings), seen.blind)

@@ -80,7 +80,8 @@ alter table tenure
   add constraint ex_tenure_one_gpu_per_slot exclude using gist (slot_area with &&, revs with &&),
   add constraint ex_tenure_one_slot_per_gpu exclude using gist (gpu_area with &&, revs with &&);
 
-alter table evidence add column declared_at instant, add column earliest_start_at instant, add column earliest_end_at instant,
+alter table evidence add column declared_at instant, add column earliest_start_at instant,
+  add column earliest_end_at instant,
   add constraint ck_evidence_edges check (earliest_start_at <= start_at and earliest_end_at <= end_at);
 create index ix_evidence_where on evidence using gist (slots, tstzrange(start_at, end_at, '[]')) where upper_inf(revs);
 create index ix_incident_evidence_evidence on incident_evidence (evidence_id) where upper_inf(revs);

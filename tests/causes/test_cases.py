@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.causes.cases import Example, examples, signals_of
-from tests.detect.server import prometheus
+from tests.detect.server import SERVERS
 from warehouse.causes import load_causes
 from warehouse.causes.examples import ADDRESSES
 from warehouse.detect.observe import observe
@@ -28,10 +28,11 @@ SCRAPE_MS = 15_000
 MOST_OFF_S = 30
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusClient]:
-    folder = tmp_path_factory.mktemp("examples")
-    with prometheus(folder, signals_of(EXAMPLES)) as address, PrometheusClient(address, 60) as found:
+@pytest.fixture(scope="module", params=sorted(SERVERS))
+def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusClient]:
+    """Gives a client of each kind of server in turn; it knows every example."""
+    server, folder = SERVERS[request.param], tmp_path_factory.mktemp("examples")
+    with server(folder, signals_of(EXAMPLES)) as address, PrometheusClient(address, 60) as found:
         yield found
 
 

@@ -87,3 +87,16 @@ def test_doctor(watched: Cli, embedded_server: str) -> None:
     broken = run_cli("postgresql://nobody:secret@127.0.0.1:1/x", "doctor")
     assert broken.code == 1
     assert "secret" not in broken.out + broken.err
+
+
+def test_looking_again_changes_nothing_where_nothing_came_late(watched: Cli) -> None:
+    again = ("run", "--again", "--since", "2026-03-02T10:00:00Z", "--until", "2026-03-02T11:00:00Z")
+    early = watched(*again)
+    assert (early.code, early.err.count("\n")) == (2, 1) and "nothing was read of this time yet" in early.err
+    assert watched("run", "--once", "--since", "2026-03-02T10:00:00Z", "--until", "2026-03-02T11:00:00Z").code == 0
+    before = figures(watched)
+    answer = watched(*again)
+    assert (answer.code, answer.err) == (0, "")
+    assert figures(watched) == before
+    lacking = watched("run", "--again")
+    assert lacking.code == 2 and "--again needs --since and --until" in lacking.err

@@ -12,6 +12,7 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -22,7 +23,7 @@ from warehouse.demo.layout import Layout, take_lock
 from warehouse.demo.ports import Ports
 from warehouse.demo.prometheus import prometheus_config
 from warehouse.demo.scenario import make_scenario
-from warehouse.demo.stack import clean
+from warehouse.demo.stack import Setup, _child_env, clean
 from warehouse.errors import BadInput
 
 NOW_MS = 1_790_000_000_000
@@ -138,3 +139,15 @@ def test_clean_removes_a_demo_and_nothing_else(tmp_path: Path, said: list[str]) 
     clean(layout, said.append)
     assert not layout.root.exists()
     assert said[-1] == f"removed {layout.root}"
+
+
+def test_the_users_servers_and_credentials_stay_out_of_the_demo(tmp_path: Path) -> None:
+    mine = {"PATH": "/bin", "GPU_MINUTES_DATABASE_URL": "x", "GPU_MINUTES_HOME": "x", "GPU_MINUTES_PROMETHEUS_URL": "x"}
+    mine |= {"GPU_MINUTES_PROMETHEUS_TOKEN_FILE": "x", "GPU_MINUTES_PROMETHEUS_HEADERS_FILE": "x"}
+
+    def never(*_: object) -> NoReturn:
+        raise AssertionError("nothing is started here")
+
+    layout = Layout(tmp_path)
+    env = _child_env(Setup(layout, mine, None, never, never, never))
+    assert env == {"PATH": "/bin", "GPU_MINUTES_HOME": str(layout.root), "PYTHONUNBUFFERED": "1"}

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 from tests.detect.fleet import Fleet, Truth, never, scrape, train
-from tests.detect.server import Signals, prometheus
+from tests.detect.server import Server, Signals
 from tests.detect.test_observe import look, look_in_pieces
 from warehouse.evidence.prometheus import PrometheusClient
 from warehouse.model.time import MS_PER_DAY, MS_PER_MINUTE, Window, parse_instant
@@ -54,12 +54,12 @@ def draw_day(chance: random.Random, signals: Signals, start_ms: int) -> Window:
     return window
 
 
-def test_chance_faults_and_chance_cuts(tmp_path: Path) -> None:
+def test_chance_faults_and_chance_cuts(tmp_path: Path, any_server: Server) -> None:
     chance = random.Random(SEED)
     signals = Signals()
     first_ms = parse_instant("2026-01-01T06:00:00Z")
     days = [draw_day(chance, signals, first_ms + day * 2 * MS_PER_DAY) for day in range(DAYS)]
-    with prometheus(tmp_path, signals) as address, PrometheusClient(address, timeout_s=30) as client:
+    with any_server(tmp_path, signals) as address, PrometheusClient(address, timeout_s=30) as client:
         for window in days:
             whole = look(client, window, FLEET)
             for _ in range(CUTS_PER_DAY):

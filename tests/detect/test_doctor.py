@@ -9,7 +9,8 @@ from tests.detect.cases import at
 from tests.detect.server import free_port
 from warehouse.causes import load_causes
 from warehouse.detect.doctor import needed, sights
-from warehouse.detect.observe import observe
+from warehouse.detect.observe import catalogue, observe
+from warehouse.detect.site import Site
 from warehouse.detect.words import Settings
 from warehouse.evidence.prometheus import PrometheusClient, PrometheusError
 
@@ -25,7 +26,7 @@ def test_needed_is_what_must_be_there() -> None:
 
 def seeing(client: PrometheusClient, at_ms: int) -> set[str]:
     """Gives the keys of the detectors that see."""
-    return {sight.detector for sight in sights(client, Settings(), at_ms) if not sight.blind}
+    return {sight.detector for sight in sights(client, Settings(), catalogue(Site()), at_ms) if not sight.blind}
 
 
 def test_with_their_series_scraped_detectors_see(client: PrometheusClient) -> None:
@@ -35,7 +36,7 @@ def test_with_their_series_scraped_detectors_see(client: PrometheusClient) -> No
 def test_missing_series_are_named_with_the_detector_that_needs_them(client: PrometheusClient) -> None:
     """Without a job nothing hangs; without anything, all eyes are closed."""
     assert "job_hang" not in seeing(client, at("02T10:59:00"))
-    nothing = sights(client, Settings(), at("20T00:00:00"))
+    nothing = sights(client, Settings(), catalogue(Site()), at("20T00:00:00"))
     assert all(sight.blind for sight in nothing)
     own = {d.key for cause in load_causes().values() for d in cause.detectors if d.fan_in is None}
     assert {sight.detector for sight in nothing} == own

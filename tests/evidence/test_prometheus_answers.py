@@ -14,19 +14,23 @@ from pathlib import Path
 import pytest
 
 from tests.detect.server import free_port
-from warehouse.evidence.prometheus import PrometheusClient, PrometheusError
+from warehouse.evidence.prometheus import Failure, PrometheusClient, PrometheusError
+from warehouse.evidence.transport import Patience
 from warehouse.model.time import Window
 
 DATA = Path(__file__).parent / "data" / "prometheus"
+UNREACHABLE, REFUSED, MALFORMED, PARTIAL = Failure.UNREACHABLE, Failure.REFUSED, Failure.MALFORMED, Failure.PARTIAL
+QUICK = Patience(tries=2, first_s=0.02)
 WINDOW = Window(1_796_013_637_000, 1_796_013_657_000)
 
 
 @contextmanager
-def answering(status: int, body: bytes, delay_s: float = 0.0) -> Iterator[PrometheusClient]:
-    """Gives a client of a server that gives one answer to everything."""
+def answering(status: int, body: bytes, delay_s: float = 0.0, now_ms: int = 0) -> Iterator[PrometheusClient]:
+    """Gives a client, whose present is fixed, of a server that gives one answer to everything."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
             time.sleep(delay_s)
             with suppress(BrokenPipeError):  # a client that lost its patience has hung up
                 self.send_response(status)
@@ -34,13 +38,16 @@ def answering(status: int, body: bytes, delay_s: float = 0.0) -> Iterator[Promet
                 self.end_headers()
                 self.wfile.write(body)
 
+        do_GET = do_POST
+
         def log_message(self, format: str, *args: object) -> None:
             """Keeps the test's output clean."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     try:
-        with PrometheusClient(f"http://me:secret@127.0.0.1:{server.server_port}/", timeout_s=0.5) as client:
+        address = f"http://me:secret@127.0.0.1:{server.server_port}/"
+        with PrometheusClient(address, timeout_s=0.5, patience=QUICK, now_ms=lambda: now_ms) as client:
             yield client
     finally:
         server.shutdown()
@@ -57,8 +64,18 @@ def vector(**more: object) -> bytes:
     return json.dumps({"status": "success", "data": data, **more}).encode()
 
 
+def captured(name: str) -> bytes:
+    """Gives an answer that Prometheus 2.42 once gave."""
+    return (DATA / f"prometheus_2.42_{name}.json").read_bytes()
+
+
+def result(kind: str, items: str) -> bytes:
+    """Gives a successful answer of any kind."""
+    return f'{{"status":"success","data":{{"resultType":"{kind}","result":[{items}]}}}}'.encode()
+
+
 def test_a_captured_matrix_is_read_with_times_in_milliseconds() -> None:
-    with answering(200, (DATA / "prometheus_2.42_query_range_up.json").read_bytes()) as client:
+    with answering(200, captured("query_range_up")) as client:
         good, failing = client.query_range("up", WINDOW, 2_000)
     assert good.labels["instance"] == "127.0.0.1:29100"
     assert good.points[0] == (1_796_013_639_000, 1.0)
@@ -73,30 +90,45 @@ def test_nan_stays_nan() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "reason"),
+    ("kind", "status", "body", "reason"),
     [
-        (400, (DATA / "prometheus_2.42_query_range_error.json").read_bytes(), "(bad_data): 1:5: parse error"),
-        (400, (DATA / "prometheus_2.42_query_range_too_many_points.json").read_bytes(), "11,000 points"),
-        (422, b'{"status":"error","errorType":"execution","error":"too many samples"}', "too many samples"),
-        (503, b"<html>\n<b>upstream</b>\nis gone</html>", "HTTP 503 without JSON: <html> <b>upstream</b> is"),
-        (200, b'{"status":"success","data":', "HTTP 200 without JSON"),
-        (200, b"[]", "unknown body: []"),
-        (200, b'{"status":"success","data":{"resultType":"scalar","result":[]}}', "gave a scalar"),
-        (200, b'{"status":"success","data":{"resultType":"vector","result":[{"metric":{}}]}}', "cannot be read"),
-        (200, vector(warnings=["store a did\nnot answer"]), "partial answer: store a did not answer"),
+        (REFUSED, 400, captured("query_range_error"), "(bad_data): 1:5: parse error"),
+        (REFUSED, 400, captured("query_range_too_many_points"), "11,000 points"),
+        (REFUSED, 422, b'{"status":"error","errorType":"execution","error":"too many samples"}', "too many samples"),
+        (
+            UNREACHABLE,
+            503,
+            b"<html>\n<b>upstream</b>\nis gone</html>",
+            "HTTP 503 without JSON: <html> <b>upstream</b> is",
+        ),
+        (UNREACHABLE, 500, vector(), "answered HTTP 500 with an unknown body"),
+        (MALFORMED, 302, b"", "answered HTTP 302 without JSON"),
+        (MALFORMED, 200, b'{"status":"success","data":', "HTTP 200 without JSON"),
+        (MALFORMED, 200, b"[" * 100_000, "without JSON: [[["),
+        (MALFORMED, 200, b"[]", "unknown body: []"),
+        (MALFORMED, 200, b'{"status":"success"}', "gave a None where a vector"),
+        (MALFORMED, 200, result("scalar", ""), "gave a scalar"),
+        (MALFORMED, 200, result("vector", '{"metric":{}}'), "cannot be read"),
+        (MALFORMED, 200, result("vector", '{"metric":{},"value":[1e999,"1"]}'), "cannot be read"),
+        (PARTIAL, 200, vector(warnings=["store a did\nnot answer"]), "partial answer: store a did not answer"),
+        (PARTIAL, 200, vector(warnings="all of \x1b[31mstore a"), "partial answer: all of [31mstore a"),
     ],
 )
-def test_every_refusal_is_one_line_with_its_reason(status: int, body: bytes, reason: str) -> None:
+def test_every_refusal_is_one_line_with_its_kind(kind: Failure, status: int, body: bytes, reason: str) -> None:
     with answering(status, body) as client, pytest.raises(PrometheusError) as caught:
         client.ready()
     message = str(caught.value)
-    assert reason in message
+    assert reason in message and caught.value.kind is kind and message.isprintable()
     assert message.startswith("http://127.0.0.1:") and "\n" not in message and "secret" not in message
 
 
 def test_a_server_that_takes_too_long_is_named_with_the_limit() -> None:
-    with answering(200, vector(), delay_s=1.0) as client, pytest.raises(PrometheusError, match=r"within 0\.5 s"):
+    with (
+        answering(200, vector(), delay_s=1.0) as client,
+        pytest.raises(PrometheusError, match=r"within 0\.5 s") as caught,
+    ):
         client.ready()
+    assert caught.value.kind is Failure.TIMEOUT
 
 
 def test_a_server_that_is_not_there_is_one_clear_line() -> None:
@@ -107,5 +139,25 @@ def test_a_server_that_is_not_there_is_one_clear_line() -> None:
 
 
 def test_an_address_that_is_none_is_one_clear_line() -> None:
-    with PrometheusClient("localhost:9090", 1) as client, pytest.raises(PrometheusError, match="cannot be reached"):
+    with PrometheusClient("localhost:9090", 1) as client, pytest.raises(PrometheusError) as caught:
         client.ready()
+    assert "cannot be reached" in str(caught.value) and caught.value.kind is Failure.UNREACHABLE
+    assert client.traffic().retries == 0
+
+
+def test_names_that_are_no_list_of_texts_are_malformed() -> None:
+    for data in (b"[1]", b'{"a":"b"}', b"null"):
+        with (
+            answering(200, b'{"status":"success","data":' + data + b"}") as client,
+            pytest.raises(PrometheusError, match="no list of texts") as caught,
+        ):
+            client.names(WINDOW)
+        assert caught.value.kind is Failure.MALFORMED
+
+
+def test_a_present_that_cannot_be_read_is_malformed_and_not_taken_for_the_past() -> None:
+    for value in ('1,"NaN"', '1,"x"', "", "1", '1,"+Inf"'):
+        with answering(200, result("scalar", value), now_ms=WINDOW.end_ms) as client:
+            with pytest.raises(PrometheusError, match="a time that cannot be read") as caught:
+                client.query_range("up", WINDOW, 2_000)
+            assert caught.value.kind is Failure.MALFORMED

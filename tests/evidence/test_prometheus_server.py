@@ -1,34 +1,15 @@
-"""The client against a real Prometheus: grids, pieces that are joined, raw samples at their true times."""
+"""The client against real servers: grids, pieces that are joined, raw samples at their true times."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
-from tests.detect.server import Signals, prometheus
-from warehouse.evidence.prometheus import PrometheusClient, PrometheusError
-from warehouse.model.time import MS_PER_HOUR, Window, parse_instant
-
-START_MS = parse_instant("2026-02-01T00:00:00Z")
-SCRAPE_MS = 15_000
-
-
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusClient]:
-    """Gives a client of a server with eight hours of two series, one of them with a hole and a NaN."""
-    signals = Signals()
-    for tick in range(8 * MS_PER_HOUR // SCRAPE_MS):
-        at_ms = START_MS + tick * SCRAPE_MS + 123
-        signals.put("steady", at_ms, float(tick), node="a")
-        if not 100 <= tick < 110:
-            signals.put("broken", at_ms, math.nan if tick == 99 else 1.0, node='b"\\')
-    with (
-        prometheus(tmp_path_factory.mktemp("prometheus"), signals) as address,
-        PrometheusClient(address, timeout_s=30) as found,
-    ):
-        yield found
+from tests.evidence.conftest import SCRAPE_MS, START_MS
+from warehouse.evidence.prometheus import Failure, PrometheusClient, PrometheusError
+from warehouse.model.time import MS_PER_DAY, MS_PER_HOUR, Window
 
 
 def test_a_long_range_in_pieces_is_the_same_as_in_one(client: PrometheusClient) -> None:
@@ -60,19 +41,46 @@ def test_raw_samples_have_true_times_and_half_open_edges(client: PrometheusClien
     assert [value for _, value in everything.points] == [float(tick) for tick in range(8 * 240)]
 
 
-def test_raw_samples_show_the_hole_that_a_range_query_paints_over(client: PrometheusClient) -> None:
+def test_raw_samples_show_the_hole_that_a_range_query_paints_over(client: PrometheusClient, any_kind: str) -> None:
+    """Prometheus carries a sample forward for five minutes, VictoriaMetrics for little more than a scrape."""
     around = Window(START_MS + 95 * SCRAPE_MS, START_MS + 115 * SCRAPE_MS)
     (series,) = client.samples("broken", around)
     assert series.labels["node"] == 'b"\\'
-    gaps = [right[0] - left[0] for left, right in zip(series.points, series.points[1:], strict=False)]
-    assert max(gaps) == 11 * SCRAPE_MS
-    assert any(math.isnan(value) for _, value in series.points)
-    assert len(client.query_range("broken", around, SCRAPE_MS)[0].points) == 20
+    assert max(right - left for (left, _), (right, _) in pairwise(series.points)) == 11 * SCRAPE_MS
+    painted = len(client.query_range("broken", around, SCRAPE_MS)[0].points)
+    assert painted == {"prometheus": 20, "victoria": 10}[any_kind]
 
 
-def test_a_real_server_is_ready_and_refuses_in_one_line(client: PrometheusClient) -> None:
+def test_nan_is_a_sample_where_the_server_stores_one(client: PrometheusClient, any_kind: str) -> None:
+    """VictoriaMetrics drops every NaN but the stale marker when it takes samples in."""
+    (series,) = client.samples("odd", Window(START_MS, START_MS + MS_PER_HOUR))
+    values = [value for _, value in series.points]
+    assert len(values) == {"prometheus": 3, "victoria": 2}[any_kind]
+    assert any(math.isnan(value) for value in values) == (any_kind == "prometheus")
+
+
+def test_names_in_a_window_are_all_there_and_none_of_another_month(client: PrometheusClient) -> None:
+    inside = Window(START_MS, START_MS + 8 * MS_PER_HOUR)
+    assert client.names(inside) >= {"steady", "broken", "odd"}
+    assert client.names(inside, ['{node="a"}']) == {"steady"}
+    assert client.names(inside, ['{node="a"}', "odd"]) == {"steady", "odd"}
+    assert client.names(inside, ['{node="nobody"}']) == frozenset()
+    other = Window(START_MS + 60 * MS_PER_DAY, START_MS + 61 * MS_PER_DAY)
+    assert client.names(other) & {"steady", "broken", "odd"} == frozenset()
+
+
+def test_a_real_server_is_ready_and_refuses_in_one_line(client: PrometheusClient, any_kind: str) -> None:
     client.ready()
-    with pytest.raises(PrometheusError, match=r"refused the query \(bad_data\): .*parse error"):
+    wrong = {"prometheus": r"\(bad_data\): .*parse error", "victoria": r"\(422\): error when executing"}[any_kind]
+    with pytest.raises(PrometheusError, match="refused the query " + wrong) as caught:
         client.query("up ==")
-    with pytest.raises(PrometheusError, match=r"refused the query \(execution\)"):
+    assert (caught.value.kind, caught.value.too_big) == (Failure.REFUSED, False)
+    failing = {"prometheus": r"\(execution\)", "victoria": r"\(422\)"}[any_kind]
+    with pytest.raises(PrometheusError, match="refused the query " + failing):
         client.query('label_replace(steady, "x", "y", "z", "(")')
+
+
+def test_a_selector_that_is_wrong_is_refused_for_names_too(client: PrometheusClient) -> None:
+    with pytest.raises(PrometheusError) as caught:
+        client.names(Window(START_MS, START_MS + MS_PER_HOUR), ["{node="])
+    assert caught.value.kind is Failure.REFUSED

@@ -1,4 +1,4 @@
-"""The query and the reader of pages say the same, sample by sample, on a real Prometheus."""
+"""The query and the reader of pages say the same, sample by sample, on every real server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from exporter import metrics as m
 from exporter.family import Family
-from tests.detect.server import Signals, prometheus
+from tests.detect.server import SERVERS, Signals
 from tests.signals.pages import ROWS, SAMPLES, random_page, sample_page
 from warehouse.evidence.prometheus import PrometheusClient
 from warehouse.model.time import parse_instant
@@ -21,6 +21,9 @@ AT = parse_instant("2026-03-02T10:00:00Z")
 PER_GPU = [family for family in m.FAMILIES if family.per_gpu]
 DCGM = sorted(name for name in ROWS if name.startswith("DCGM_"))
 SEED = 20260302
+
+# What docs/prometheus.md says must be set where other exporters run.
+OPTIONS: dict[str, list[str]] = {"prometheus": [], "victoria": ["-search.maxQueryLen=256KB"]}
 
 
 def _pages() -> dict[str, list[Raw]]:
@@ -66,11 +69,11 @@ def _pod_of_the_exporter(signals: Signals) -> None:
     signals.put("DCGM_FI_DEV_GPU_TEMP", AT, 60.0, UUID="GPU-busy", gpu="1", exported_pod="train-0", **own)
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusClient]:
-    """A server that knows all pages at one instant, each as a scrape target."""
+@pytest.fixture(scope="module", params=sorted(SERVERS))
+def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusClient]:
+    """Each kind of server, which knows all pages at one instant, each as a scrape target."""
     with (
-        prometheus(tmp_path_factory.mktemp("prometheus"), _signals()) as address,
+        SERVERS[request.param](tmp_path_factory.mktemp("signals"), _signals(), *OPTIONS[request.param]) as address,
         PrometheusClient(address, timeout_s=60) as found,
     ):
         yield found

@@ -119,11 +119,11 @@ def _faults_of(cause: Cause) -> list[str]:
         faults.append("the usual state is missing")
     faults += [f"{field} is empty" for field in _SENTENCES if not getattr(cause, field).strip()]
     for detector in cause.detectors:
-        faults += [f"detector {detector.key} {fault}" for fault in _detector_faults(detector)]
+        faults += [f"detector {detector.key} {fault}" for fault in detector_faults(detector)]
     return [f"{cause.code}: {fault}" for fault in faults]
 
 
-def _detector_faults(detector: Detector) -> Iterator[str]:
+def detector_faults(detector: Detector) -> Iterator[str]:
     """Gives what is wrong with a detector: what PromQL itself would refuse, promtool finds in its examples."""
     if detector.scope not in DETECTOR_SCOPES:
         yield f"has the unknown scope '{detector.scope}'"

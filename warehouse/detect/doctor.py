@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from warehouse.causes import load_causes
 from warehouse.detect.render import USE, forms, seconds
 from warehouse.detect.words import Settings
 from warehouse.evidence.prometheus import PrometheusClient
+from warehouse.model.cause import Cause, Detector
 from warehouse.model.time import MS_PER_HOUR, Window
 
 # There only while something is wrong, or since it first was: their absence is good news and blinds nobody.
@@ -51,8 +52,16 @@ def _name(match: re.Match[str]) -> str:
     return f"up{{{job[0]}}}" if name == "up" and job else name
 
 
-def sights(client: PrometheusClient, settings: Settings, at_ms: int) -> list[Sight]:
+def sights(
+    client: PrometheusClient, settings: Settings, judged: Iterable[tuple[Cause, Detector]], at_ms: int
+) -> list[Sight]:
     """Gives what every detector sees of the day before an instant, in order of cause and detector.
+
+    Args:
+        client: where the series should be.
+        settings: labels, jobs and exporters of the site.
+        judged: the detectors that it runs.
+        at_ms: end of the day, milliseconds UTC.
 
     Raises:
         PrometheusError: when Prometheus gives no whole answer.
@@ -60,17 +69,17 @@ def sights(client: PrometheusClient, settings: Settings, at_ms: int) -> list[Sig
     names = set(client.names(Window(at_ms - _LOOK_BACK_MS, at_ms)))
     asked: set[str] = set()
     found = []
-    for code, cause in load_causes().items():
-        for detector in cause.detectors:
-            if not settings.site.enabled(detector) or detector.fan_in is not None:
-                continue
-            options = []
-            for form in forms(detector, settings.site, settings.scrape_interval_ms, settings.onset_reach_ms):
-                wanted = needed(form.expr)
-                for up in sorted(name for name in wanted - asked if name.startswith("up{")):
-                    asked.add(up)
-                    if client.query(f"count(present_over_time({up}[{seconds(_LOOK_BACK_MS)}]))", at_ms):
-                        names.add(up)
-                options.append(Sight(code, detector.key, form.teller, tuple(sorted(wanted - names))))
+    for cause, detector in judged:
+        if detector.fan_in is not None:
+            continue
+        options = []
+        for form in forms(detector, settings.site, settings.scrape_interval_ms, settings.onset_reach_ms):
+            wanted = needed(form.expr)
+            for up in sorted(name for name in wanted - asked if name.startswith("up{")):
+                asked.add(up)
+                if client.query(f"count(present_over_time({up}[{seconds(_LOOK_BACK_MS)}]))", at_ms):
+                    names.add(up)
+            options.append(Sight(cause.code, detector.key, form.teller, tuple(sorted(wanted - names))))
+        if options:
             found.append(min(options, key=lambda sight: len(sight.missing)))
     return sorted(found, key=lambda sight: (sight.cause, sight.detector))

@@ -19,6 +19,7 @@ from warehouse.detect.members import members
 from warehouse.detect.place import Place, Placer
 from warehouse.detect.render import forms, host_of, series_of
 from warehouse.detect.runs import Grid, Run
+from warehouse.detect.site import OURS, Site
 from warehouse.detect.stitch import Following, abandon, detector_of, evidence_key, follow, name_in_key, unlatch
 from warehouse.detect.targets import Question, Target
 from warehouse.detect.words import SOURCE, Finding, Observation, Resolver, Settings
@@ -55,7 +56,7 @@ def observe(
         PrometheusError: when Prometheus gives no whole answer; nothing is concluded from half of one.
     """
     told = [item for item in still_open if item.source == SOURCE and item.start_ms < window.end_ms]
-    judged = [(cause, detector) for cause, detector in _catalogue(settings) if only is None or detector.key in only]
+    judged = [(cause, detector) for cause, detector in catalogue(settings.site) if only is None or detector.key in only]
     reaches = {detector.key: reach_ms(detector, judged, settings) for _, detector in judged}
     longest = Window(window.start_ms - max([settings.hole_ms, *reaches.values()]), window.end_ms)
     names = client.names(Window(longest.start_ms - settings.hole_ms, longest.end_ms))
@@ -99,13 +100,12 @@ def sees(detector: Detector, settings: Settings, names: Set[str]) -> bool:
 Judged = tuple[Cause, Detector]
 
 
-def _catalogue(settings: Settings) -> list[Judged]:
-    return [
-        (cause, detector)
-        for cause in load_causes().values()
-        for detector in cause.detectors
-        if settings.site.enabled(detector)
-    ]
+def catalogue(site: Site) -> list[Judged]:
+    """Gives the detectors that a site runs, each with its cause: the catalogue's, then its own."""
+    causes = load_causes()
+    own = [(causes[code], detector) for code, detector in site.custom]
+    known = [(cause, detector) for cause in causes.values() for detector in cause.detectors]
+    return [(cause, detector) for cause, detector in (*known, *own) if site.enabled(detector)]
 
 
 @dataclass(slots=True)
@@ -184,12 +184,13 @@ class _Look:
         """Gives the scrapes of GPU exporters with their nodes: of ours, and of others where ours is not."""
         found: list[tuple[str, Series]] = []
         ours: frozenset[str] = frozenset()
-        for job in ("gpu-minutes", "dcgm", "nvidia_smi"):
+        for exporter in self.settings.site.exporters:
+            job = "gpu-minutes" if exporter == OURS else exporter
             (name, asked), sources = series_of("up", f'job="{job}"', self.settings.site)
             scraped = self.client.samples(f"{name}{{{asked}}}", self.longest)
             named = [(host_of(series.labels, sources), series) for series in scraped]
             found += [(node, series) for node, series in named if node not in ours or not node]
-            if job == "gpu-minutes":
+            if exporter == OURS:
                 ours = frozenset(node for node, _ in named if node)
         return found, ours
 

@@ -107,7 +107,7 @@ def forms(detector: Detector, site: Site, scrape_ms: int, span_ms: int, only: On
     read = frozenset(name for text in texts for name in names(text))
     tellers = [OURS, *(d.name for d in load_dialects() if d.name != OURS)] if _reads_ours(texts) else [_teller(read)]
     found = []
-    for teller in tellers:
+    for teller in (teller for teller in tellers if not teller or teller in site.exporters):
         try:
             found.append(_form(detector, teller, site, scrape_ms, span_ms, only or Only()))
         except NotSaid:
@@ -131,10 +131,10 @@ def names(text: str) -> list[str]:
 
 
 def alert_expr(detector: Detector, site: Site, scrape_ms: int) -> str:
-    """Gives the expression for an alert rule: every exporter's form, ours first."""
+    """Gives the expression for an alert rule: every exporter's form, ours first; "" where no exporter is read."""
     parts = [form.expr for form in forms(detector, site, scrape_ms, 0)]
-    if len(parts) == 1:
-        return parts[0]
+    if len(parts) <= 1:
+        return "".join(parts)
     by = ", ".join(IDENTITY[detector.scope])
     return f"({parts[0]})" + "".join(f" or on ({by}) ({part})" for part in parts[1:])
 

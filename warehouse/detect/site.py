@@ -59,18 +59,22 @@ class Site:
     """How a site's Prometheus names things, and how its detectors are tuned; without arguments, the defaults.
 
     Attributes:
+        exporters: whose series of GPUs are read, ours or a dialect of `warehouse.signals`.
         labels: per writer the labels that name the host, in order.
         jobs: per scrape the values of `job`.
         endpoint: labels that name an endpoint, in order.
         scopes: per endpoint its scope in the fleet, where no label of a GPU tells it.
         tuning: per detector key.
+        custom: detectors of the site's own, each with the code of its cause.
     """
 
+    exporters: tuple[str, ...] = (OURS, "dcgm", "nvidia_smi")
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: LABELS)
     jobs: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: JOBS)
     endpoint: tuple[str, ...] = ENDPOINT
     scopes: Mapping[str, str] = field(default_factory=dict)
     tuning: Mapping[str, Tuning] = field(default_factory=dict)
+    custom: tuple[tuple[str, Detector], ...] = ()
 
     def enabled(self, detector: Detector) -> bool:
         """Tells whether the site runs a detector."""

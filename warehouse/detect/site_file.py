@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from warehouse.causes import load_causes
+from warehouse.detect.custom import read_custom
 from warehouse.detect.site import ENDPOINT, JOBS, LABELS, Site, Tuning
 from warehouse.errors import BadInput
 from warehouse.model.cause import Detector
 
-_SECTIONS = ("detectors", "endpoints", "jobs", "labels")
+_SECTIONS = ("custom", "detectors", "endpoints", "exporters", "jobs", "labels")
 _OWN = ("enabled", "min_duration_s")
 
 
@@ -43,12 +44,17 @@ def _site(said: Mapping[str, Any], faults: list[str]) -> Site:
         faults.append(f"unknown section [{name}]; there are {_listed(_SECTIONS)}")
     labels = _table(said, "labels", faults)
     endpoint = labels.pop("endpoint", list(ENDPOINT))
+    exporters = _lists("", {"exporters": said["exporters"]}, ("exporters",), faults) if "exporters" in said else {}
+    for name in set(exporters.get("exporters", ())) - set(Site().exporters):
+        faults.append(f"exporters: '{name}' is unknown; there are {_listed(Site().exporters)}")
     return Site(
+        exporters=exporters.get("exporters", Site().exporters),
         labels={**LABELS, **_lists("labels", labels, LABELS.keys(), faults)},
         jobs={**JOBS, **_lists("jobs", _table(said, "jobs", faults), JOBS.keys(), faults)},
         endpoint=_lists("labels", {"endpoint": endpoint}, ("endpoint",), faults).get("endpoint", ENDPOINT),
         scopes=_texts("endpoints", _table(said, "endpoints", faults), faults),
         tuning=_tuning(_table(said, "detectors", faults), faults),
+        custom=read_custom(_table(said, "custom", faults), faults),
     )
 
 
@@ -66,7 +72,8 @@ def _lists(section: str, said: Mapping[str, Any], known: Any, faults: list[str])
         if key not in known:
             faults.append(f"[{section}] {key}: unknown; there are {_listed(known)}")
         elif not (isinstance(value, list) and value and all(isinstance(part, str) and part for part in value)):
-            faults.append(f"[{section}] {key}: must be a list of names, such as [{', '.join(map(repr, ('a', 'b')))}]")
+            where = f"[{section}] " if section else ""
+            faults.append(f"{where}{key}: must be a list of names, such as ['a', 'b']")
         else:
             found[key] = tuple(value)
     return found
@@ -75,7 +82,9 @@ def _lists(section: str, said: Mapping[str, Any], known: Any, faults: list[str])
 def _texts(section: str, said: Mapping[str, Any], faults: list[str]) -> dict[str, str]:
     for key, value in said.items():
         if not isinstance(value, str):
-            faults.append(f"[{section}] {key}: must be a scope in quotes, such as 'node7/0+node7/1'")
+            faults.append(
+                f"{f'[{section}] ' * bool(section)}{key}: must be a scope in quotes, such as 'node7/0+node7/1'"
+            )
     return {key: value for key, value in said.items() if isinstance(value, str)}
 
 

@@ -37,6 +37,9 @@ TARGET = ("job", "instance")
 IDENTITY = ("node", "uuid", "slot")
 """Labels that are made of others, so that no matcher reaches them inside a foreign selector."""
 
+# Holds the sources of a label while one is chosen; the aggregation around it drops it.
+JOINED: Final = "joined"
+
 Operator = Literal["=", "!=", "=~", "!~"]
 
 # What NVML prints: eight digits of domain, of which four are kept unless more are needed (exporter/slot.py).
@@ -169,14 +172,12 @@ def _workload(row: Workload, dialect: Dialect, matchers: Sequence[Matcher]) -> I
     outer = [str(matcher) for matcher in matchers if matcher.label not in made]
     found = []
     for name in row.labels[row.key]:
-        selector = select("", [f'__name__=~"{dialect.prefix}.+"', f'{name}!~"{missing()}"', *outer])
+        selector = select("", [f'__name__=~"{dialect.prefix}.+"', f'{name}!~"{missing_pattern()}"', *outer])
         # `up` has the labels of the target itself: its pod is the exporter's, and no workload.
         found.append(f"({selector} unless on ({', '.join((*TARGET, name))}) up)")
     value = f"({' or '.join(found)})"
     for label, names in row.labels.items():
-        for name in names:
-            value = replace(value, name, "", name, missing())
-        value = first_of(value, label, names)
+        value = first_of(value, label, names, missing=missing_pattern())
     told = (*TARGET, *NODE_LABELS, *dialect.uuid, dialect.index, dialect.slot, *row.labels)
     text = replace(f"group by ({', '.join(told)}) ({value})", "kind", row.kind, "", "")
     for matcher in matchers:
@@ -192,7 +193,7 @@ def foreign_selector(
     own = dict(zip(family.labels[2:], labels, strict=True))
     inside = [f'{label}=""' for label in dialect.aside]
     inside += [f'{dialect.uuid[0]}!="{dialect.uuid_unknown}"'] if dialect.uuid_unknown else []
-    inside += [f'{label.label}!~"{missing()}"' for label in labels if isinstance(label, From) and label.needed]
+    inside += [f'{label.label}!~"{missing_pattern()}"' for label in labels if isinstance(label, From) and label.needed]
     for matcher in matchers:
         source = own.get(matcher.label)
         if isinstance(source, str):
@@ -201,7 +202,7 @@ def foreign_selector(
         elif isinstance(source, From):
             if source.prefix or matcher.allows(""):
                 raise ValueError(f"{matcher} cannot be asked of {dialect.title}; join on {matcher.label} instead")
-            inside += [str(Matcher(source.label, matcher.op, matcher.value)), f'{source.label}!~"{missing()}"']
+            inside += [str(Matcher(source.label, matcher.op, matcher.value)), f'{source.label}!~"{missing_pattern()}"']
         elif matcher.label not in IDENTITY:
             inside.append(str(matcher))
     return select(name, inside)
@@ -226,8 +227,8 @@ def labelled(value: str, family: Family, labels: Sequence[str | From]) -> str:
             value = replace(value, ours, source, "", "")
             continue
         if source.label != ours or source.prefix:
-            value = replace(value, ours, source.prefix + "$1", source.label, f"(?:{source.prefix})?(.+)")
-        value = replace(value, ours, "", ours, missing())
+            value = replace(value, ours, source.prefix + "$1", source.label, f"(?:{source.prefix})?(.*)")
+        value = _without_missing(value, ours, source.prefix)
     return value
 
 
@@ -246,9 +247,10 @@ def _identity(value: str, dialect: Dialect) -> str:
     else:
         value = first_of(value, "uuid", dialect.uuid)
     if dialect.uuid_prefix:
-        value = replace(value, "uuid", dialect.uuid_prefix + "$1", "uuid", f"(?:{dialect.uuid_prefix})?(.+)")
+        value = replace(value, "uuid", dialect.uuid_prefix + "$1", "uuid", f"(?:{dialect.uuid_prefix})?(.*)")
+        value = _without(value, "uuid", dialect.uuid_prefix)
     value = first_of(value, "node", NODE_LABELS)
-    return replace(value, "slot", "$1:$2:$3" + _ALPHABET, dialect.slot, _ADDRESS)
+    return replace(value, "slot", "$1:$2:$3" + _ALPHABET, dialect.slot, f"{_ADDRESS}|.*")
 
 
 def _one(matcher: Matcher) -> str:
@@ -260,36 +262,57 @@ def _lower_case(value: str) -> str:
     """Gives a value whose `slot` has no capitals, and no alphabet behind it any more."""
     for _ in range(_MOST_CAPITALS):
         value = replace(value, "slot", _SMALL, "slot", _CAPITAL)
-    return replace(value, "slot", "$1", "slot", f"(.*){_ALPHABET}")
+    return replace(value, "slot", "$1", "slot", f"(?:::|(.*)){_ALPHABET}")
 
 
-def first_of(value: str, label: str, sources: Sequence[str], last: tuple[str, str] | None = None) -> str:
-    """Gives a value whose label is the first of several that is not empty.
+def first_of(
+    value: str, label: str, sources: Sequence[str], last: tuple[str, str] | None = None, missing: str = ""
+) -> str:
+    """Gives a value whose label is the first of several that says something.
 
     Args:
         value: PromQL.
         label: the label to make.
         sources: where to look, in order.
-        last: a prefix and the label that it stands before, when all of them are empty.
+        last: a prefix and the label that it stands before, when all of them say nothing.
+        missing: what says nothing, a regular expression that matches the empty text too.
     """
-    if last is None and len(sources) == 1:
+    if last is None and len(sources) == 1 and not missing:
         return value if sources[0] == label else replace(value, label, "$1", sources[0], "(.*)")
     prefix = last[0] if last else ""
     names = ", ".join(map(_quoted, (*sources, last[1]) if last else sources))
-    joined = f'label_join({value}, "{label}", "{";" + prefix}", {names})'
-    between = ";" + prefix
+    # Into a label of its own: VictoriaMetrics 1.79 writes over a source that is the destination too, and then reads it.
+    joined = f'label_join({value}, "{JOINED}", "{";" + prefix}", {names})'
+    nothing = f"(?:{missing})" if missing else ""
+    between = nothing + ";" + prefix
+    # The longest run of nothing first: a source that says nothing is not to be taken for one that does.
     ways = [between * n + "([^;]+)" + (";.*" if last or n + 1 < len(sources) else "") for n in range(len(sources))]
     if last:
-        ways.append(between * (len(sources) - 1) + f";({prefix}.+)")
-    found = "".join(f"${{{n}}}" for n in range(1, len(ways) + 1))
-    return replace(joined, label, found, label, f"(?:{'|'.join(ways)}|[;:a-z]*)")
+        ways.append(between * (len(sources) - 1) + f"{nothing};({prefix}.+)")
+    ways.append(between * (len(sources) - 1) + nothing if missing else "[;:a-z]*")
+    found = "".join(f"${{{n}}}" for n in range(1, len(ways)))
+    return replace(joined, label, found, JOINED, "|".join(reversed(ways)) if missing else "|".join(ways))
+
+
+def _without_missing(value: str, label: str, prefix: str = "") -> str:
+    """Gives a value without the label where that says that there is none, or nothing but the prefix."""
+    return _without(value, label, f"{missing_pattern()}|{prefix}" if prefix else missing_pattern())
+
+
+def _without(value: str, label: str, pattern: str) -> str:
+    return replace(value, label, "$1", label, f"(?:{pattern})|(.*)")
 
 
 def replace(value: str, label: str, template: str, source: str, pattern: str) -> str:
+    """Gives a value with a label made of another one.
+
+    The pattern must match whatever the other label may be: where VictoriaMetrics 1.79 finds no match for a label that
+    is not there yet, it takes what lies behind the last one.
+    """
     return f'label_replace({value}, "{label}", "{_escaped(template)}", "{source}", "{pattern}")'
 
 
-def missing() -> str:
+def missing_pattern() -> str:
     """Gives a regular expression that matches every text that says there is none."""
     return "|".join(re.escape(text).replace("\\", "\\\\") for text in sorted(MISSING_TEXTS))
 

@@ -16,12 +16,13 @@ from exporter import metrics as m
 from exporter.family import Family
 from warehouse.signals.alias import NO_UUID, Alias, Dialect, Mask, Workload
 from warehouse.signals.promql import (
+    JOINED,
     Matcher,
     first_of,
     foreign_selector,
     labelled,
     mask_bits,
-    missing,
+    missing_pattern,
     ranged,
     replace,
     select,
@@ -132,7 +133,7 @@ def _workloads(use: Use, dialect: Dialect) -> Iterable[str]:
     names = [row.name for row in dialect.rows if isinstance(row, Alias) and row.family in EVERYWHERE]
     for workload in dialect.workloads:
         for name in workload.labels[workload.key]:
-            asked = [f'__name__=~"{"|".join(names)}"', f'{name}!~"{missing()}"']
+            asked = [f'__name__=~"{"|".join(names)}"', f'{name}!~"{missing_pattern()}"']
             made = _workload_matchers(use, workload)
             if made is None:
                 continue
@@ -170,7 +171,7 @@ def _identity(value: str, dialect: Dialect, node_labels: Sequence[str]) -> str:
     value = first_of(value, "slot", (dialect.slot,), last)
     value = first_of(value, "uuid", dialect.uuid)
     if dialect.uuid_prefix:
-        value = replace(value, "uuid", dialect.uuid_prefix + "$1", "uuid", f"(?:{dialect.uuid_prefix})?(.+)")
+        value = replace(value, "uuid", dialect.uuid_prefix + "$1", "uuid", f"(?:{dialect.uuid_prefix})?(.*)")
     return host(value, node_labels)
 
 
@@ -181,7 +182,9 @@ def host(value: str, labels: Sequence[str], name: str = "node") -> str:
     if len(labels) == 1:
         return replace(value, name, "$1", labels[0], "([^;:]*).*")
     names = ", ".join(f'"{label}"' for label in labels)
-    return replace(f'label_join({value}, "{name}", ";", {names})', name, "$1", name, ";*([^;:]*).*")
+    # Into a label of its own, which is then taken away again: see `first_of`.
+    joined = replace(f'label_join({value}, "{JOINED}", ";", {names})', name, "$1", JOINED, ";*([^;:]*).*")
+    return replace(joined, JOINED, "", JOINED, ".*")
 
 
 _MATCHER = re.compile(r'\s*([a-zA-Z_]\w*)\s*(=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)')

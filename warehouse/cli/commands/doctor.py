@@ -11,9 +11,11 @@ from warehouse import clock, config
 from warehouse.cli import edge, tables
 from warehouse.config import Config
 from warehouse.detect.doctor import sights
+from warehouse.detect.observe import catalogue
 from warehouse.detect.site_file import read_site
 from warehouse.detect.words import SOURCE, Settings
 from warehouse.errors import GpuMinutesError
+from warehouse.evidence.access import Access
 from warehouse.evidence.prometheus import PrometheusClient, PrometheusError
 from warehouse.model.time import format_duration, format_instant
 from warehouse.store import connect, fleet, migrate, progress, rates, revisions
@@ -92,9 +94,11 @@ def _signals(settings: Config) -> list[Finding]:
                 "set it to http://HOST:9090 to detect from live signals",
             )
         ]  # fmt: skip
-    with PrometheusClient(settings.prometheus_url, _TIMEOUT_SECONDS) as client:
+    site = read_site(settings.site_file)
+    access = Access(settings.prometheus_token_file, settings.prometheus_headers_file)
+    with PrometheusClient(settings.prometheus_url, _TIMEOUT_SECONDS, access) as client:
         try:
-            seen = sights(client, Settings(site=read_site(settings.site_file)), clock.now_ms())
+            seen = sights(client, Settings(site=site), catalogue(site), clock.now_ms())
         except PrometheusError as exc:
             return [Finding("Prometheus", WRONG, str(exc), "start it, or correct GPU_MINUTES_PROMETHEUS_URL")]
     blind = [sight for sight in seen if sight.blind]

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import click
 import psycopg
+from prometheus_client import start_http_server
+from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 
 from warehouse import clock, config, worker
 from warehouse.cli import edge
-from warehouse.detect.words import Settings
+from warehouse.detect.site_file import read_site
+from warehouse.detect.words import SOURCE, Settings
 from warehouse.errors import BadInput, Unreachable
+from warehouse.evidence.access import Access
 from warehouse.evidence.prometheus import PrometheusClient, PrometheusError
-from warehouse.model.time import MS_PER_HOUR, MS_PER_SECOND, format_instant
+from warehouse.model.time import MS_PER_HOUR, MS_PER_SECOND, Window, format_instant
+from warehouse.store.bell import Bell
 from warehouse.worker import Step
+from warehouse.worker_metrics import DATABASE, WorkerMetrics
 
 _TIMEOUT_SECONDS = 30.0
 
 
 @click.command("run")
 @click.option("--once", is_flag=True, help="Catch up with the present (or --until), then end.")
+@click.option("--again", is_flag=True, help="Look once more at the time from --since to --until, then end.")
 @click.option("--until", metavar="T", help="Look no further than here.")
 @click.option("--since", metavar="T", help="Where to begin when nothing was read yet (default: one hour ago).")
 @click.option("--every", type=click.FloatRange(min=0.1), default=60.0, show_default=True, help="Seconds between looks.")
@@ -37,43 +47,136 @@ _TIMEOUT_SECONDS = 30.0
 @click.option(
     "--scrape-interval", type=click.FloatRange(min=1), default=15.0, show_default=True, help="Seconds of the scrapes."
 )
+@click.option("--listen", metavar="HOST:PORT", help="Serve the worker's own metrics here, such as 127.0.0.1:9482.")
+@click.option("--site-file", metavar="FILE", help="Labels, jobs and thresholds (default: GPU_MINUTES_SITE_FILE).")
 def COMMAND(
-    once: bool, until: str | None, since: str | None, every: float, book_every: float, scrape_interval: float
-) -> None:
-    """Watches the signals in Prometheus (GPU_MINUTES_PROMETHEUS_URL) and books what it sees."""
-    url = config.load().prometheus_url
+    once: bool, again: bool, until: str | None, since: str | None, every: float, book_every: float,
+    scrape_interval: float, listen: str | None, site_file: str | None,
+) -> None:  # fmt: skip
+    """Watches the signals in Prometheus (GPU_MINUTES_PROMETHEUS_URL) and books what it sees.
+
+    An alert that `gpu-minutes serve` takes in makes it look at once.
+    """
+    if again and (since is None or until is None):
+        raise BadInput("--again needs --since and --until: the time to look at once more")
+    found = config.load()
+    url = found.prometheus_url
     if url is None:
         raise BadInput("GPU_MINUTES_PROMETHEUS_URL is not set; give the address of the Prometheus to watch")
+    site = read_site(Path(site_file) if site_file else found.site_file)
     engine = edge.open_ledger()
     with engine.connect() as connection:
         zone = edge.site_zone(connection)
     until_ms = edge.time_option(until, "--until", zone)
     since_ms = edge.time_option(since, "--since", zone)
-    first_ms = clock.now_ms() - MS_PER_HOUR if since_ms is None else since_ms
-    settings = Settings(scrape_interval_ms=round(scrape_interval * MS_PER_SECOND))
-    book_after_ms = 0 if once else round(book_every * MS_PER_SECOND)
-    author = edge.act("observe", "").author
-    ended = threading.Event()
-    with PrometheusClient(url, _TIMEOUT_SECONDS) as client, _ends_on_signal(ended):
-        while not ended.is_set():
-            now_ms = clock.now_ms() if until_ms is None else min(until_ms, clock.now_ms())
-            try:
-                while not ended.is_set() and (window := worker.next_window(engine, settings, now_ms, first_ms)):
-                    _say(worker.step(engine, client, settings, window, author, clock.now_ms(), book_after_ms))
-            except PrometheusError as exc:
-                if once:
-                    raise Unreachable(str(exc)) from exc
-                click.echo(f"gpu-minutes: {exc}; trying again in {every:g} s", err=True)
-            except (OperationalError, psycopg.OperationalError) as exc:
-                if once:
-                    raise
-                reason = str(getattr(exc, "orig", None) or exc).strip().split("\n", 1)[0]
-                click.echo(
-                    f"gpu-minutes: the database does not answer: {reason}; trying again in {every:g} s", err=True
-                )
-            if once:
-                return
-            ended.wait(every)
+    settings = Settings(scrape_interval_ms=round(scrape_interval * MS_PER_SECOND), site=site)
+    access = Access(found.prometheus_token_file, found.prometheus_headers_file)
+    with PrometheusClient(url, _TIMEOUT_SECONDS, access) as client:
+        run = _Run(engine, client, settings, edge.act("observe", "").author, since_ms, until_ms)
+        run.book_after_ms = 0 if once else round(book_every * MS_PER_SECOND)
+        if again:
+            with _plain_failure():
+                run.again()
+        elif once:
+            with _plain_failure():
+                run.catch_up()
+        else:
+            run.for_ever(every, listen)
+
+
+@dataclass(slots=True)
+class _Run:
+    """One call of the command: what is watched, from when to when, and what the worker says about itself."""
+
+    engine: Engine
+    client: PrometheusClient
+    settings: Settings
+    author: str
+    since_ms: int | None
+    until_ms: int | None
+    book_after_ms: int = 0
+    metrics: WorkerMetrics = field(init=False)
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.metrics = WorkerMetrics(self.client)
+
+    def catch_up(self) -> None:
+        """Looks at everything up to the present, then once more at what late samples may have changed."""
+        now_ms = clock.now_ms() if self.until_ms is None else min(self.until_ms, clock.now_ms())
+        first_ms = clock.now_ms() - MS_PER_HOUR if self.since_ms is None else self.since_ms
+        while not self.ended.is_set() and (window := worker.next_window(self.engine, self.settings, now_ms, first_ms)):
+            self._look(window, "first", SOURCE)
+        if not self.ended.is_set() and (window := worker.second_window(self.engine, clock.now_ms())):
+            self._look(window, "again", worker.AGAIN)
+        if (read_ms := worker.read_until(self.engine)) is not None:
+            self.metrics.reached(read_ms)
+
+    def again(self) -> None:
+        """Looks at a stretch of time as if nobody had; what it changes is a revision."""
+        assert self.since_ms is not None and self.until_ms is not None
+        latest_ms = worker.read_until(self.engine)
+        end_ms = min(self.until_ms, latest_ms) if latest_ms is not None else self.since_ms
+        if end_ms <= self.since_ms:
+            raise BadInput("--again: nothing was read of this time yet; leave --again out")
+        for start_ms in range(self.since_ms, end_ms, worker.MAX_WINDOW_MS):
+            self._look(Window(start_ms, min(end_ms, start_ms + worker.MAX_WINDOW_MS)), "again", None)
+
+    def for_ever(self, every_s: float, listen: str | None) -> None:
+        """Looks again and again until it is told to end."""
+        with _serving(self.metrics, listen), Bell(self.engine) as bell, _ends_on_signal(self.ended):
+            while not self.ended.is_set():
+                try:
+                    self.catch_up()
+                except PrometheusError as exc:
+                    self.metrics.failed(str(exc.kind))
+                    click.echo(f"gpu-minutes: {exc}; trying again in {every_s:g} s", err=True)
+                except (OperationalError, psycopg.OperationalError) as exc:
+                    self.metrics.failed(DATABASE)
+                    said = f"gpu-minutes: the database does not answer: {_reason(exc)}; trying again in {every_s:g} s"
+                    click.echo(said, err=True)
+                if bell.wait(every_s, self.ended):
+                    self.metrics.woken()
+
+    def _look(self, window: Window, kind: str, source: str | None) -> None:
+        began_s = time.monotonic()
+        done = worker.step(
+            self.engine, self.client, self.settings, window, self.author, clock.now_ms(), self.book_after_ms, source
+        )
+        self.metrics.looked(done, time.monotonic() - began_s, kind)
+        _say(done)
+
+
+def _reason(exc: Exception) -> str:
+    return str(getattr(exc, "orig", None) or exc).strip().split("\n", 1)[0]
+
+
+@contextmanager
+def _plain_failure() -> Iterator[None]:
+    try:
+        yield
+    except PrometheusError as exc:
+        raise Unreachable(str(exc)) from exc
+
+
+@contextmanager
+def _serving(metrics: WorkerMetrics, listen: str | None) -> Iterator[None]:
+    """Serves the worker's page while it runs."""
+    if listen is None:
+        yield
+        return
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdecimal():
+        raise BadInput(f"--listen: '{listen}' is no HOST:PORT such as 127.0.0.1:9482")
+    try:
+        server, thread = start_http_server(int(port), host, metrics.registry)
+    except OSError as exc:
+        raise BadInput(f"--listen: cannot listen on {listen}: {exc.strerror}") from exc
+    try:
+        yield
+    finally:
+        server.shutdown()
+        thread.join()
 
 
 def _say(step: Step) -> None:
