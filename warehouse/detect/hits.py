@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from warehouse.detect.holes import Watch
 from warehouse.detect.lost import lost_ppm
+from warehouse.detect.members import nodes_of_jobs
 from warehouse.detect.place import Place, Placer
 from warehouse.detect.render import IDENTITY, Form, Only, forms, short_ms
 from warehouse.detect.runs import Dating, Hole, Run, chains, confirm, date_run, joined, latched
@@ -81,7 +82,11 @@ def ask(detector: Detector, question: Question, placer: Placer, settings: Settin
             form = next(other for other in again if other.teller == form.teller)
         exact, late, lacking = _truths(detector, form, question, told) if only is not None else ({}, {}, [])
         findings += lacking
-        exact = {target: at for target, at in exact.items() if _speaks(form, target, question.watch)}
+        exact = {
+            target: at
+            for target, at in exact.items()
+            if _speaks(form, target, question.watch) and (only is None or only.covers(target.job))
+        }
         if detector.clears and (exact or told):
             clears.update(_clears(form, question, {target.node for target in (*exact, *told)}))
         placed, unplaced = _placed(detector, form, question, placer, settings, exact, late, clears)
@@ -97,11 +102,23 @@ def _coarse(detector: Detector, form: Form, question: Question, told: Set[Target
     found = question.client.query(form.coarse, question.span.end_ms - 1)
     if not found and not told:
         return None
-    if detector.scope in ("job", "endpoint"):
-        # A job's series stand on all of its nodes, not only on those where the coarse predicate holds.
+    if detector.scope == "job":
+        return _jobs_alone(form, question, {series.labels.get("job_id", "") for series in found}, told)
+    if detector.scope == "endpoint":
         return Only()
     nodes = {series.labels.get("node", "") for series in found} | {target.node for target in told}
     return Only(one_of("node", nodes)) if len(nodes) <= MOST_ASKED_ALONE and "" not in nodes else Only()
+
+
+def _jobs_alone(form: Form, question: Question, found: Set[str], told: Set[Target]) -> Only:
+    """Gives the nodes of the jobs that were found or told: all of them, not only those where the predicate holds."""
+    if form.teller != OURS or "" in found:
+        return Only()
+    jobs = frozenset(found | {target.job for target in told})
+    nodes = nodes_of_jobs(jobs, question)
+    if not nodes or "" in nodes or len(nodes) > MOST_ASKED_ALONE:
+        return Only()
+    return Only(one_of("node", nodes), jobs)
 
 
 def _truths(
