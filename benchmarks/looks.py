@@ -128,7 +128,12 @@ class Looked:
 
 
 def look(
-    windows: Iterable[Window], client: PrometheusClient, resolver: Resolver, settings: Settings, server: int = 0
+    windows: Iterable[Window],
+    client: PrometheusClient,
+    resolver: Resolver,
+    settings: Settings,
+    server: int = 0,
+    known: Iterable[Evidence] = (),
 ) -> Looked:
     """Observes windows one after the other, keeping what is told by its key as a store does.
 
@@ -138,8 +143,9 @@ def look(
         resolver: the fleet.
         settings: how it is scraped.
         server: the process of the signals, to be metered; 0 for none.
+        known: evidence of earlier looks.
     """
-    found, store = Looked(), dict[str, Evidence]()
+    found, store = Looked(), {item.key: item for item in known}
     servers = [server] if server else []
     server_s, own_s = processes.cpu_s(servers), time.process_time()
     for window in windows:

@@ -83,3 +83,5 @@ def test_minutes_and_hours_and_one_run_give_the_same_bytes(client: PrometheusCli
     assert canonical(live.evidence) == canonical(once.evidence)
     assert canonical(hours.evidence) == canonical(once.evidence)
     assert digest(live.evidence) == digest(hours.evidence) == digest(once.evidence)
+    again = look(late, client, PLACE, SETTINGS, known=live.evidence)
+    assert canonical(again.evidence) == canonical(once.evidence)
