@@ -1,8 +1,8 @@
 """What the targets of a healthy node say, as lines that are the same on every node but for names.
 
 The exporter's own page comes from its simulation, so names and labels are those of a real page. What others write is
-listed here by hand in the words of node_exporter 1.5, kube-state-metrics 2 and vLLM: names, labels and levels are
-plausible, not measured.
+listed here by hand in the words of node_exporter 1.5, kube-state-metrics 2, ipmi_exporter and vLLM: names, labels and
+levels are plausible, not measured.
 """
 
 from __future__ import annotations
@@ -169,6 +169,8 @@ def host() -> tuple[Line, ...]:
         Line("node_systemd_unit_state", (("name", "nvidia-fabricmanager.service"), ("state", "active"))),
         Line("node_systemd_unit_state", (("name", "nvidia-fabricmanager.service"), ("state", "failed")), None, (0.0,)),
     )
+    for collector in ("filesystem", "infiniband", "mountstats", "nfs", "edac"):
+        found.append(Line("node_scrape_collector_success", (("collector", collector),)))
     for device, kind, point in (
         ("/dev/nvme0n1p2", "ext4", "/"),
         ("/dev/nvme1n1", "xfs", "/scratch"),
@@ -195,6 +197,8 @@ def host() -> tuple[Line, ...]:
 def kubernetes() -> tuple[Line, ...]:
     """Gives what kube-state-metrics says of a node."""
     found = [Line("kube_node_info", (("kernel_version", "6.8.0"),)), *_gauges({"kube_node_spec_unschedulable": 0.0})]
+    for name in ("kube_node_status_capacity", "kube_node_status_allocatable"):
+        found += _gauges({name: float(GPUS)}, ("resource", "nvidia_com_gpu"), ("unit", "integer"))
     for condition, good in (("Ready", "true"), ("DiskPressure", "false"), ("NetworkUnavailable", "false")):
         for status in ("true", "false", "unknown"):
             labels = (("condition", condition), ("status", status))
@@ -209,13 +213,40 @@ _SERVING_RATES: Final = {
     "vllm:prompt_tokens_total": 8_000.0,
     "vllm:request_success_total": 5.0,
 }
-_LATENCIES: Final = ("vllm:time_to_first_token_seconds", "vllm:inter_token_latency_seconds")
+_LATENCIES: Final = (
+    "vllm:time_to_first_token_seconds",
+    "vllm:inter_token_latency_seconds",
+    "vllm:e2e_request_latency_seconds",
+)
+
+
+_SENSORS: Final = (
+    *((f"PS{number} Status", "Power Supply") for number in range(1, 5)),
+    *((f"Fan{number}", "Fan") for number in range(1, 9)),
+    ("PS Redundancy", "Power Unit"),
+    ("CPU1 Temp", "Temperature"),
+    ("CPU1 Status", "Processor"),
+    ("NMI", "Critical Interrupt"),
+)
 
 
 @cache
-def serving() -> tuple[Line, ...]:
-    """Gives what a healthy vLLM server says."""
+def board() -> tuple[Line, ...]:
+    """Gives what the BMC of a node says through ipmi_exporter."""
+    return tuple(
+        Line("ipmi_sensor_state", (("id", str(number)), ("name", name), ("type", kind)), None, (0.0,))
+        for number, (name, kind) in enumerate(_SENSORS)
+    )
+
+
+@cache
+def serving(start_s: float) -> tuple[Line, ...]:
+    """Gives what a healthy vLLM server says, and what is pushed of its canary, from a Unix time on."""
     found: list[Line] = [*_gauges(_SERVING), *_counters(_SERVING_RATES)]
+    found.append(Line("gpuminutes_canary_score", (("suite", "facts"),), None, (0.98,)))
+    found.append(
+        Line("gpuminutes_canary_run_timestamp_seconds", (("suite", "facts"),), None, (start_s,), SCRAPE_MS / 1000)
+    )
     for name in _LATENCIES:
         for bound, rate in (("0.05", 0.0), ("0.1", 2.0), ("0.5", 4.9), ("2.5", 5.0), ("+Inf", 5.0)):
             found += _counters({f"{name}_bucket": rate}, ("le", bound))

@@ -10,7 +10,7 @@ from typing import Final
 from benchmarks import pages
 from benchmarks.pages import GPUS, SCRAPE_MS, Line
 from benchmarks.remote_write import STALE, Writer, count, encode_labels, encode_points
-from benchmarks.troubles import HOST, KUBERNETES, OURS, SERVING, Trouble
+from benchmarks.troubles import BOARD, HOST, KUBERNETES, OURS, SERVING, Trouble
 from exporter.metrics import GPU_WORKLOAD_INFO
 from warehouse.model.slots import SlotRanges
 from warehouse.model.time import MS_PER_MINUTE, MS_PER_SECOND, Window
@@ -107,14 +107,18 @@ class _Page:
         first_ms = -(-(piece.start_ms - phase_ms) // SCRAPE_MS) * SCRAPE_MS + phase_ms
         return range(first_ms, piece.end_ms, SCRAPE_MS)
 
-    def lines(self, names: frozenset[str]) -> tuple[Line, ...]:
-        """Gives its lines, `up` among them."""
+    def lines(self, names: frozenset[str], start_ms: int) -> tuple[Line, ...]:
+        """Gives its lines, `up` among them; `names` are those of the exporter that are replayed."""
         up = (Line("up"),)
         if self.target == OURS:
             return (*up, *(line for line in pages.ours(self.variant, self.busy) if line.name in names))
         if self.target == HOST:
             return (*up, *pages.host())
-        return (*up, *pages.serving()) if self.target == SERVING else (*up[: self.first], *pages.kubernetes())
+        if self.target == BOARD:
+            return (*up, *pages.board())
+        if self.target == SERVING:
+            return (*up, *pages.serving(start_ms / MS_PER_SECOND))
+        return (*up[: self.first], *pages.kubernetes())
 
 
 Encoded = list[tuple[Line, bytes, int]]
@@ -151,7 +155,7 @@ class Replay:
             for number, node in enumerate(self.farm.nodes):
                 serves = node in self.farm.endpoints
                 busy = serves or node in self.farm.job_of
-                for target in (OURS, HOST, KUBERNETES, *((SERVING,) if serves else ())):
+                for target in (OURS, HOST, BOARD, KUBERNETES, *((SERVING,) if serves else ())):
                     troubles = tuple(befallen.get(node, ()))
                     page = _Page(number % VARIANTS, target, busy, number == 0, troubles)
                     self._write(writer, piece, node, page)
@@ -173,7 +177,7 @@ class Replay:
         times = page.times(piece)
         return [
             (line, encode_points([(at_ms, line.value(self._tick(at_ms))) for at_ms in times]), len(times))
-            for line in page.lines(self.names)
+            for line in page.lines(self.names, self.window.start_ms)
         ]
 
     def _troubled(self, piece: Window, page: _Page) -> Encoded:
@@ -206,6 +210,8 @@ class Replay:
                 del found["node"]
         elif target == SERVING:
             found.update(pod=self.farm.endpoints[node], namespace="serving", model_name="llama")
+            if line.name.startswith("gpuminutes_canary_"):
+                found = {"__name__": line.name, "job": "canary", "endpoint": self.farm.endpoints[node]}
         for name, value in line.labels:
             found[name] = self.farm.job_of.get(node, "") if value == "held" else value
         if line.gpu is not None:
@@ -265,7 +271,7 @@ class Replay:
         return (at_ms - self.window.start_ms) // SCRAPE_MS
 
 
-_PORTS: Final[Mapping[str, int]] = {OURS: 9844, HOST: 9100, KUBERNETES: 8080, SERVING: 8000}
+_PORTS: Final[Mapping[str, int]] = {OURS: 9844, HOST: 9100, BOARD: 9290, KUBERNETES: 8080, SERVING: 8000}
 
 
 def _counts(line: Line) -> bool:

@@ -17,6 +17,7 @@ from warehouse.model.time import MS_PER_MINUTE, MS_PER_SECOND, Window
 
 OURS: Final = "gpu-minutes"
 HOST: Final = "node"
+BOARD: Final = "ipmi"
 KUBERNETES: Final = "kube-state-metrics"
 SERVING: Final = "vllm"
 
@@ -157,6 +158,9 @@ KINDS: Final[Mapping[str, Kind]] = {
         )
     ),
     "cordoned": Kind(changes=(Change(("kube_node_spec_unschedulable",), "set", 1.0),)),
+    "supply": Kind(changes=(Change(("ipmi_sensor_state",), "set", 2.0, {"name": "PS2 Status"}),)),
+    "gpus_withheld": Kind(changes=(Change(("kube_node_status_allocatable",), "set", 7.0),)),
+    "canary": Kind("endpoint", changes=(Change(("gpuminutes_canary_score",), "set", 0.5),)),
     "cache_full": Kind(
         "endpoint",
         changes=(
