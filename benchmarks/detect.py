@@ -140,10 +140,10 @@ def _tell(text: str) -> None:
     sys.stderr.write(f"detect: {text}\n")
 
 
-def hour(nodes: int) -> str:
+def hour(nodes: int, minutes: int = 60) -> str:
     """Replays the hour and observes it twice; gives the block of the page."""
     place = farm(nodes)
-    window = Window(START_MS, START_MS + BEFORE_MS + MS_PER_HOUR + AFTER_MS)
+    window = Window(START_MS, START_MS + BEFORE_MS + minutes * MS_PER_MINUTE + AFTER_MS)
     asked = Window(window.start_ms + BEFORE_MS, window.end_ms - AFTER_MS)
     replay = Replay(place, window, script(place), families())
     with tempfile.TemporaryDirectory(prefix="gm-detect-") as name, prometheus(Path(name)) as (address, server):
@@ -261,6 +261,7 @@ def main(arguments: Sequence[str]) -> None:
     """Runs the hour, or the day; the page is written where the sizes are the real ones."""
     parser = argparse.ArgumentParser(prog="benchmarks.detect", description=re.sub(r"\s+", " ", __doc__ or ""))
     parser.add_argument("--nodes", type=int, help="fewer, to try it: the page is left alone")
+    parser.add_argument("--minutes", type=int, default=60, help="of the hour, to try it")
     parser.add_argument("--day", action="store_true", help="a day in minutes, in hours and at once")
     parser.add_argument("--hours", type=int, default=24, help="of the day")
     parser.add_argument("--troubles", type=int, default=DAY_TROUBLES, help="of the day")
@@ -269,7 +270,7 @@ def main(arguments: Sequence[str]) -> None:
     if said.day:
         block = day(said.nodes or DAY_NODES, said.troubles, said.hours, said.seed)
     else:
-        block = hour(said.nodes or NODES)
+        block = hour(said.nodes or NODES, said.minutes)
     if arguments:
         sys.stdout.write(block + "\n")
     else:
