@@ -20,11 +20,14 @@ from warehouse.detect.site import OURS
 from warehouse.detect.targets import Question, Target, missing_label, one_of, target_of
 from warehouse.detect.witnesses import witness_points
 from warehouse.detect.words import SOURCE, Finding, Settings
-from warehouse.evidence.prometheus import Points
+from warehouse.evidence.prometheus import Points, Series
 from warehouse.model.cause import Detector
 
 # Places in one matcher: a request of some ten kilobytes at most. Where more are hit, everyone is asked.
 MOST_ASKED_ALONE = 200
+
+# How many times longer than its recent part a look must be for that to be asked first.
+_SHORT = 2
 
 Steps = dict[Target, dict[int, float]]
 
@@ -54,7 +57,14 @@ class Answer:
     clears: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
 
 
-def ask(detector: Detector, question: Question, placer: Placer, settings: Settings, told: Set[Target]) -> Answer:
+def ask(
+    detector: Detector,
+    question: Question,
+    placer: Placer,
+    settings: Settings,
+    told: Set[Target],
+    together: bool = False,
+) -> Answer:
     """Evaluates a detector over a span and gives its hits, each with its place and its dated runs.
 
     Args:
@@ -63,6 +73,7 @@ def ask(detector: Detector, question: Question, placer: Placer, settings: Settin
         placer: the slots of what is hit.
         settings: how the fleet is scraped.
         told: of whom something is told already: it may go on without being confirmed again.
+        together: whether all hits must be seen wherever one is, since a domain is judged by how many there are.
 
     Raises:
         PrometheusError: when Prometheus gives no whole answer.
@@ -74,7 +85,9 @@ def ask(detector: Detector, question: Question, placer: Placer, settings: Settin
     for form in forms(detector, question.site, scrape_ms, question.span.length_ms):
         if form.names.isdisjoint(question.names):
             continue
-        only = _coarse(detector, form, question, told)
+        only = _recent(detector, form, question, told, together)
+        if only is not None and not only.matcher:
+            only = _coarse(detector, form, question, told)
         if only is None and not (detector.clears and told):
             continue
         if only is not None and only.matcher:
@@ -95,6 +108,30 @@ def ask(detector: Detector, question: Question, placer: Placer, settings: Settin
     return Answer(hits, findings, clears)
 
 
+def _recent(detector: Detector, form: Form, question: Question, told: Set[Target], together: bool) -> Only | None:
+    """Gives whom the condition holds of lately, in a look that reaches back far; None where of nobody.
+
+    Only they can be told anew. A look of a minute so asks for a minute, and for all of its reach nobody but those.
+    """
+    if _SHORT * question.recent.length_ms > question.span.length_ms:
+        return Only()
+    expr = form.onset_expr or form.expr
+    found = question.client.query_range(expr, question.recent, question.grid.step_ms, detector.max_steps)
+    if not found and not told:
+        return None
+    if together or detector.scope == "endpoint":
+        return Only()
+    return _alone(detector, form, question, told, found)
+
+
+def _alone(detector: Detector, form: Form, question: Question, told: Set[Target], found: Sequence[Series]) -> Only:
+    """Gives the nodes of those who were found or told, or everyone where they are too many or have no name."""
+    if detector.scope == "job":
+        return _jobs_alone(form, question, {series.labels.get("job_id", "") for series in found}, told)
+    nodes = {series.labels.get("node", "") for series in found} | {target.node for target in told}
+    return Only(one_of("node", nodes)) if len(nodes) <= MOST_ASKED_ALONE and "" not in nodes else Only()
+
+
 def _coarse(detector: Detector, form: Form, question: Question, told: Set[Target]) -> Only | None:
     """Gives whom to ask finely; None where nobody can be hit."""
     if not form.coarse:
@@ -102,12 +139,7 @@ def _coarse(detector: Detector, form: Form, question: Question, told: Set[Target
     found = question.client.query(form.coarse, question.span.end_ms - 1)
     if not found and not told:
         return None
-    if detector.scope == "job":
-        return _jobs_alone(form, question, {series.labels.get("job_id", "") for series in found}, told)
-    if detector.scope == "endpoint":
-        return Only()
-    nodes = {series.labels.get("node", "") for series in found} | {target.node for target in told}
-    return Only(one_of("node", nodes)) if len(nodes) <= MOST_ASKED_ALONE and "" not in nodes else Only()
+    return Only() if detector.scope == "endpoint" else _alone(detector, form, question, told, found)
 
 
 def _jobs_alone(form: Form, question: Question, found: Set[str], told: Set[Target]) -> Only:
