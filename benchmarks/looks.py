@@ -9,14 +9,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from benchmarks import processes
 from warehouse.detect import observe as observing
 from warehouse.detect.hits import Answer
 from warehouse.detect.observe import observe
-from warehouse.detect.place import Placer
-from warehouse.detect.targets import Question, Target
 from warehouse.detect.words import Finding, Resolver, Settings
 from warehouse.evidence.prometheus import PrometheusClient, Series
 from warehouse.model.cause import Detector
@@ -102,9 +100,9 @@ def attributed(client: MeteredClient) -> Iterator[None]:
     """Has every question noted under the detector that asks it."""
     ask = observing.ask
 
-    def named(detector: Detector, question: Question, placer: Placer, settings: Settings, told: set[Target]) -> Answer:
+    def named(detector: Detector, *more: Any) -> Answer:
         client.asking = detector.key
-        return ask(detector, question, placer, settings, told)
+        return ask(detector, *more)
 
     observing.ask = named  # type: ignore[assignment]
     try:
