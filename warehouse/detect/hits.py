@@ -85,9 +85,9 @@ def ask(
     for form in forms(detector, question.site, scrape_ms, question.span.length_ms):
         if form.names.isdisjoint(question.names):
             continue
-        only = _recent(detector, form, question, told, together)
-        if only is not None and not only.matcher:
-            only = _coarse(detector, form, question, told)
+        only = _coarse(detector, form, question, told)
+        if only is not None and not form.coarse:
+            only = _recent(detector, form, question, told, together)
         if only is None and not (detector.clears and told):
             continue
         if only is not None and only.matcher:
@@ -111,7 +111,8 @@ def ask(
 def _recent(detector: Detector, form: Form, question: Question, told: Set[Target], together: bool) -> Only | None:
     """Gives whom the condition holds of lately, in a look that reaches back far; None where of nobody.
 
-    Only they can be told anew. A look of a minute so asks for a minute, and for all of its reach nobody but those.
+    Only they can be told anew. A look of a minute so asks for a minute, and for all of its reach nobody but those. Where
+    there is a coarse predicate, that costs less still.
     """
     if _SHORT * question.recent.length_ms > question.span.length_ms:
         return Only()
