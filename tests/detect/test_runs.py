@@ -64,6 +64,22 @@ def test_a_run_that_may_yet_go_on_is_open() -> None:
     assert date_run(Chain(60, 210), GRID, 299, how=Dating(stitch_ms=60)).end_ms == 225
 
 
+def test_a_run_that_only_waits_is_as_long_as_it_was_seen() -> None:
+    """Else whoever looks while it waits would tell an episode that is too short for whoever looks later."""
+    waiting = date_run(Chain(60, 210), GRID, 299, how=Dating(stitch_ms=90))
+    assert (waiting.end_ms, waiting.seen_ms) == (None, 225)
+    assert date_run(Chain(60, 285), GRID, 299, how=Dating(stitch_ms=90)).seen_ms == 299
+    assert follow([waiting], [], Window(200, 300), Following(200, 0)).fresh == []
+
+
+def test_nothing_waits_across_a_hole() -> None:
+    """What comes after it is never stitched, so the end is known already."""
+    how = Dating(stitch_ms=90)
+    assert date_run(Chain(60, 210), GRID, 299, holes=[Hole(240, None)], how=how).end_ms == 225
+    assert date_run(Chain(60, 210), GRID, 299, holes=[Hole(218, None)], how=how).end_ms == 218
+    assert date_run(Chain(60, 210), GRID, 299, holes=[Hole(30, 45)], how=how).end_ms is None
+
+
 def test_a_latched_fault_lasts_until_something_clears_it() -> None:
     """A clear from before the onset clears nothing; a second run before the clear is the same fault."""
     runs = [Run(50, 60, 60), Run(80, 95, 95), Run(200, 210, 210)]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from warehouse.detect.holes import Watch
 from warehouse.detect.lost import lost_ppm
+from warehouse.detect.members import nodes_of_jobs
 from warehouse.detect.place import Place, Placer
 from warehouse.detect.render import IDENTITY, Form, Only, forms, short_ms
 from warehouse.detect.runs import Dating, Hole, Run, chains, confirm, date_run, joined, latched
@@ -19,11 +20,14 @@ from warehouse.detect.site import OURS
 from warehouse.detect.targets import Question, Target, missing_label, one_of, target_of
 from warehouse.detect.witnesses import witness_points
 from warehouse.detect.words import SOURCE, Finding, Settings
-from warehouse.evidence.prometheus import Points
+from warehouse.evidence.prometheus import Points, Series
 from warehouse.model.cause import Detector
 
 # Places in one matcher: a request of some ten kilobytes at most. Where more are hit, everyone is asked.
 MOST_ASKED_ALONE = 200
+
+# How many times longer than its recent part a look must be for that to be asked first.
+_SHORT = 2
 
 Steps = dict[Target, dict[int, float]]
 
@@ -53,7 +57,14 @@ class Answer:
     clears: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
 
 
-def ask(detector: Detector, question: Question, placer: Placer, settings: Settings, told: Set[Target]) -> Answer:
+def ask(
+    detector: Detector,
+    question: Question,
+    placer: Placer,
+    settings: Settings,
+    told: Set[Target],
+    together: bool = False,
+) -> Answer:
     """Evaluates a detector over a span and gives its hits, each with its place and its dated runs.
 
     Args:
@@ -62,6 +73,7 @@ def ask(detector: Detector, question: Question, placer: Placer, settings: Settin
         placer: the slots of what is hit.
         settings: how the fleet is scraped.
         told: of whom something is told already: it may go on without being confirmed again.
+        together: whether all hits must be seen wherever one is, since a domain is judged by how many there are.
 
     Raises:
         PrometheusError: when Prometheus gives no whole answer.
@@ -74,6 +86,8 @@ def ask(detector: Detector, question: Question, placer: Placer, settings: Settin
         if form.names.isdisjoint(question.names):
             continue
         only = _coarse(detector, form, question, told)
+        if only is not None and not form.coarse:
+            only = _recent(detector, form, question, told, together)
         if only is None and not (detector.clears and told):
             continue
         if only is not None and only.matcher:
@@ -81,13 +95,42 @@ def ask(detector: Detector, question: Question, placer: Placer, settings: Settin
             form = next(other for other in again if other.teller == form.teller)
         exact, late, lacking = _truths(detector, form, question, told) if only is not None else ({}, {}, [])
         findings += lacking
-        exact = {target: at for target, at in exact.items() if _speaks(form, target, question.watch)}
+        exact = {
+            target: at
+            for target, at in exact.items()
+            if _speaks(form, target, question.watch) and (only is None or only.covers(target.job))
+        }
         if detector.clears and (exact or told):
             clears.update(_clears(form, question, {target.node for target in (*exact, *told)}))
         placed, unplaced = _placed(detector, form, question, placer, settings, exact, late, clears)
         hits += placed
         findings += unplaced
     return Answer(hits, findings, clears)
+
+
+def _recent(detector: Detector, form: Form, question: Question, told: Set[Target], together: bool) -> Only | None:
+    """Gives whom the condition holds of lately, in a look that reaches back far; None where of nobody.
+
+    Only they can be told anew. A look of a minute so asks for a minute, and for all of its reach nobody but those. Where
+    there is a coarse predicate, that costs less still.
+    """
+    if _SHORT * question.recent.length_ms > question.span.length_ms:
+        return Only()
+    expr = form.onset_expr or form.expr
+    found = question.client.query_range(expr, question.recent, question.grid.step_ms, detector.max_steps)
+    if not found and not told:
+        return None
+    if together or detector.scope == "endpoint":
+        return Only()
+    return _alone(detector, form, question, told, found)
+
+
+def _alone(detector: Detector, form: Form, question: Question, told: Set[Target], found: Sequence[Series]) -> Only:
+    """Gives the nodes of those who were found or told, or everyone where they are too many or have no name."""
+    if detector.scope == "job":
+        return _jobs_alone(form, question, {series.labels.get("job_id", "") for series in found}, told)
+    nodes = {series.labels.get("node", "") for series in found} | {target.node for target in told}
+    return Only(one_of("node", nodes)) if len(nodes) <= MOST_ASKED_ALONE and "" not in nodes else Only()
 
 
 def _coarse(detector: Detector, form: Form, question: Question, told: Set[Target]) -> Only | None:
@@ -97,11 +140,18 @@ def _coarse(detector: Detector, form: Form, question: Question, told: Set[Target
     found = question.client.query(form.coarse, question.span.end_ms - 1)
     if not found and not told:
         return None
-    if detector.scope in ("job", "endpoint"):
-        # A job's series stand on all of its nodes, not only on those where the coarse predicate holds.
+    return Only() if detector.scope == "endpoint" else _alone(detector, form, question, told, found)
+
+
+def _jobs_alone(form: Form, question: Question, found: Set[str], told: Set[Target]) -> Only:
+    """Gives the nodes of the jobs that were found or told: all of them, not only those where the predicate holds."""
+    if form.teller != OURS or "" in found:
         return Only()
-    nodes = {series.labels.get("node", "") for series in found} | {target.node for target in told}
-    return Only(one_of("node", nodes)) if len(nodes) <= MOST_ASKED_ALONE and "" not in nodes else Only()
+    jobs = frozenset(found | {target.job for target in told})
+    nodes = nodes_of_jobs(jobs, question)
+    if not nodes or "" in nodes or len(nodes) > MOST_ASKED_ALONE:
+        return Only()
+    return Only(one_of("node", nodes), jobs)
 
 
 def _truths(

@@ -8,8 +8,12 @@ from collections.abc import Set
 from exporter.metrics import GPU_WORKLOAD_INFO
 from warehouse.detect.site import OURS, Site
 from warehouse.detect.targets import Question, Target, address, one_of
+from warehouse.model.time import MS_PER_MINUTE
 from warehouse.signals import load_dialects
 from warehouse.signals.rewrite import Use, parse_matchers, rewrite
+
+# How long an engine carries a sample forward, unless it is told otherwise (Prometheus, --query.lookback-delta).
+LOOKBACK_MS = 5 * MS_PER_MINUTE
 
 Members = dict[str, set[tuple[str, str]]]
 
@@ -30,6 +34,15 @@ def members_expr(target: Target, site: Site, present: Set[str], by: str = "node"
             one = f'label_replace(vector(1), "{label}", "{_literal(value)}", "", "")'
             found.append(f"count by ({by}) ({said} and on ({label}) {one})")
     return found
+
+
+def nodes_of_jobs(jobs: Set[str], question: Question) -> frozenset[str]:
+    """Gives every node on which our exporter named one of the jobs in the span, or shortly before it."""
+    # What a query carries forward from before the span counts at its first steps.
+    length = f"{question.span.length_ms + LOOKBACK_MS}ms"
+    expr = f"count by (node) (present_over_time({GPU_WORKLOAD_INFO.name}{{{one_of('job_id', jobs)}}}[{length}]))"
+    found = question.client.query(expr, question.span.end_ms - 1)
+    return frozenset(series.labels.get("node", "") for series in found)
 
 
 def members(target: Target, question: Question, at_ms: int) -> tuple[Members, str]:

@@ -60,13 +60,13 @@ def observe(
     reaches = {detector.key: reach_ms(detector, judged, settings) for _, detector in judged}
     longest = Window(window.start_ms - max([settings.hole_ms, *reaches.values()]), window.end_ms)
     names = client.names(Window(longest.start_ms - settings.hole_ms, longest.end_ms))
-    look = _Look(window, client, resolver, told, settings, names, longest)
+    look = _Look(window, client, resolver, told, settings, names, longest, judged)
     look.run(judged, reaches, whole=only is None)
     if look.reach_further:
         # Only what needs it: the long look costs the server as many times more as it is longer.
         span = Window(window.start_ms - max(settings.onset_reach_ms, longest.length_ms), window.end_ms)
         again = [(cause, detector) for cause, detector in judged if detector.key in look.reach_further]
-        further = _Look(window, client, resolver, told, settings, names, span)
+        further = _Look(window, client, resolver, told, settings, names, span, judged)
         further.run(again, {detector.key: span.length_ms for _, detector in again}, whole=False)
         look.seen.update({key: further.seen[key] for key in look.reach_further if key in further.seen})
     evidence = [item for seen in look.seen.values() for item in seen.evidence]
@@ -122,6 +122,7 @@ class _Look:
     settings: Settings
     names: frozenset[str]
     longest: Window
+    judged: Sequence[Judged]
     seen: dict[str, Observation] = field(default_factory=dict)
     reach_further: set[str] = field(default_factory=set)
     onsets: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
@@ -142,8 +143,10 @@ class _Look:
         span = Window(self.window.start_ms - reach, self.window.end_ms)
         grid = Grid(span.start_ms, span.end_ms, self.settings.scrape_interval_ms)
         mine = [item for item in self.told if detector_of(item) == detector.key]
-        question = Question(span, grid, self.client, watch, self.settings.site, self.names)
-        answer = ask(detector, question, placer, self.settings, {_target(detector, item) for item in mine})
+        recent = Window(max(span.start_ms, self.window.start_ms - self._lingers_ms(detector)), span.end_ms)
+        question = Question(span, grid, self.client, watch, self.settings.site, self.names, recent)
+        together = any(other.fan_in and other.fan_in.of == detector.key for _, other in self.judged)
+        answer = ask(detector, question, placer, self.settings, {_target(detector, item) for item in mine}, together)
         self.seen[detector.key] = Observation([], answer.findings)
         self.onsets[detector.key] = [
             # By the fleet's name of the node: exporters may write the domain behind it.
@@ -153,6 +156,15 @@ class _Look:
             if self._counts(detector, run)
         ]
         self._tell(_Telling(cause, detector, question, placer, answer), mine)
+
+    def _lingers_ms(self, detector: Detector) -> int:
+        """Gives how long before the window the condition may have held last of what is told in it anew.
+
+        A run ends at most a step after its last true step, or goes on for as long as another would be stitched to it;
+        a latched one is told when it is long enough, whether or not the condition still holds.
+        """
+        waits_ms = self._minimum_ms(detector) if detector.clears else 0
+        return detector.stitch_ms + waits_ms + 2 * self.settings.scrape_interval_ms
 
     def _counts(self, detector: Detector, run: Run) -> bool:
         return run.confirmed and run.seen_ms - run.start_ms >= self._minimum_ms(detector)

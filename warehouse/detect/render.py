@@ -82,9 +82,17 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """Nodes that are asked alone, as a matcher for series whose label `node` is the host itself; "" asks everyone."""
+    """Who is asked alone: nodes, as a matcher for series whose label `node` is the host itself; "" asks everyone.
+
+    `jobs` are the jobs that these nodes hold whole; of others they may hold a part. Empty: jobs are not asked alone.
+    """
 
     matcher: str = ""
+    jobs: frozenset[str] = frozenset()
+
+    def covers(self, job: str) -> bool:
+        """Tells whether what is said of a job is said of all of it; of what is no job it is."""
+        return not job or not self.jobs or job in self.jobs
 
 
 def short_ms(scrape_ms: int) -> int:

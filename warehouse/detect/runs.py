@@ -157,24 +157,29 @@ def date_run(
     earliest_start_ms = _sample_before(witnesses, start_ms, how.fresh_ms) if sharp else start_ms - blur_ms
     after_ms = last_ms + grid.step_ms
     ends = [at for points in witnesses for at, value in points if last_ms < at <= after_ms and value != 0]
-    end_ms: int | None = min(ends, default=after_ms)
+    end_ms = min(ends, default=after_ms)
     earliest_end_ms = _sample_before(witnesses, min(ends), how.fresh_ms) if ends else after_ms - blur_ms
-    if end_ms is not None and end_ms + how.stitch_ms >= grid.horizon_ms:
-        end_ms = None
+    # It goes on at the horizon, or another that comes after it may yet be stitched to it.
+    goes_on, waits = end_ms >= grid.horizon_ms, end_ms + how.stitch_ms >= grid.horizon_ms
     for hole in holes:
-        if last_ms <= hole.start_ms < (grid.horizon_ms if end_ms is None else end_ms):
-            end_ms = earliest_end_ms = hole.start_ms
+        if last_ms <= hole.start_ms < grid.horizon_ms:
+            waits = False
+            if hole.start_ms < end_ms:
+                end_ms = earliest_end_ms = hole.start_ms
         if hole.end_ms is not None and before_ms < hole.end_ms <= first_ms:
             start_ms, earliest_start_ms = max(start_ms, hole.end_ms), hole.start_ms
-    if end_ms is not None:
-        end_ms = max(end_ms, start_ms)
-        if earliest_end_ms is not None:
-            earliest_end_ms = min(end_ms, max(start_ms, earliest_end_ms))
-    seen_ms = last_seen_ms if end_ms is None else end_ms
+    end_ms = max(end_ms, start_ms)
+    if earliest_end_ms is not None:
+        earliest_end_ms = min(end_ms, max(start_ms, earliest_end_ms))
     return Run(
-        start_ms, end_ms, seen_ms, grid.is_first(chain.first_ms), chain.confirmed, earliest_start_ms,
-        None if end_ms is None else earliest_end_ms,
-    )  # fmt: skip
+        start_ms,
+        None if waits else end_ms,
+        last_seen_ms if goes_on and waits else end_ms,
+        grid.is_first(chain.first_ms),
+        chain.confirmed,
+        earliest_start_ms,
+        None if waits else earliest_end_ms,
+    )
 
 
 def _sample_before(witnesses: Sequence[Points], at_ms: int, fresh_ms: int) -> int | None:

@@ -37,7 +37,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What one detector is asked over: its span and grid, where, who watches whom, which series there are."""
+    """What one detector is asked over: its span and grid, where, who watches whom, which series there are.
+
+    `recent` is the end of the span in which the condition must hold of whoever is told anew.
+    """
 
     span: Window
     grid: Grid
@@ -45,6 +48,7 @@ class Question:
     watch: Watch
     site: Site
     names: frozenset[str]
+    recent: Window
 
 
 def one_of(label: str, values: Iterable[str]) -> str:
