@@ -13,8 +13,8 @@ from types import ModuleType
 import pytest
 
 from exporter.metrics import FAMILIES
-from warehouse.causes import CatalogueError, load_causes, read_catalogue
 from tools.causes_page import render_page
+from warehouse.causes import CatalogueError, load_causes, read_catalogue
 from warehouse.model.cause import UNATTRIBUTED
 from warehouse.model.state import State
 
