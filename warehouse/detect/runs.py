@@ -159,6 +159,8 @@ def date_run(
     ends = [at for points in witnesses for at, value in points if last_ms < at <= after_ms and value != 0]
     end_ms: int | None = min(ends, default=after_ms)
     earliest_end_ms = _sample_before(witnesses, min(ends), how.fresh_ms) if ends else after_ms - blur_ms
+    # It may go on behind a pause, and has not been seen to: the pause proves nothing.
+    proven_ms = last_seen_ms if end_ms is None or end_ms >= grid.horizon_ms else min(end_ms, last_seen_ms)
     if end_ms is not None and end_ms + how.stitch_ms >= grid.horizon_ms:
         end_ms = None
     for hole in holes:
@@ -170,7 +172,7 @@ def date_run(
         end_ms = max(end_ms, start_ms)
         if earliest_end_ms is not None:
             earliest_end_ms = min(end_ms, max(start_ms, earliest_end_ms))
-    seen_ms = last_seen_ms if end_ms is None else end_ms
+    seen_ms = proven_ms if end_ms is None else end_ms
     return Run(
         start_ms, end_ms, seen_ms, grid.is_first(chain.first_ms), chain.confirmed, earliest_start_ms,
         None if end_ms is None else earliest_end_ms,
