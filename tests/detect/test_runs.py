@@ -35,6 +35,15 @@ def test_steps_chain_only_without_a_pause_and_outside_holes() -> None:
     assert chains(range(0, 60, STEP), STEP, [Hole(20, None)]) == [Chain(0, 15)]
 
 
+def test_a_pause_that_may_be_stitched_proves_no_length() -> None:
+    """One true step near the end is open, since it may go on, and as short as it was."""
+    how = Dating(fresh_ms=45, stitch_ms=120)
+    single = date_run(Chain(195, 195), GRID, 299, how=how)
+    assert (single.end_ms, single.seen_ms) == (None, 210)
+    lasting = date_run(Chain(195, 285), GRID, 299, how=how)
+    assert (lasting.end_ms, lasting.seen_ms) == (None, 299)
+
+
 def test_edges_move_to_the_first_bad_and_the_first_good_sample() -> None:
     assert date_run(Chain(60, 105), GRID, 299, [scraped(48, 108)], (), FRESH) == Run(
         48, 108, 108, earliest_start_ms=33, earliest_end_ms=93

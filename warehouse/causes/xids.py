@@ -22,8 +22,8 @@ GPU = "node, slot, uuid"
 # What an application can bring about by itself, and what follows other XIDs: seen every day in a healthy fleet.
 EVERYDAY = (13, 31, 43, 45)
 
-# Every XID after which a cause of ours asks for a reset or reboot (NVIDIA's XID catalogue: RESET_GPU, RESTART_BM and the
-# workflows of 48, 74 and 144 to 150). Xid 154 is the demand itself.
+# Every XID after which a cause of ours asks for a reset or reboot (NVIDIA's XID catalogue: RESET_GPU, RESTART_BM and
+# the workflows of 48, 74 and 144 to 150). Xid 154 is the demand itself.
 NEEDS_RESET = (
     *(46, 48, 62, 64, 74, 79, 95, 109, 110, 119, 120, 122, 136, 140, 143),
     *(*range(144, 151), 155, 157, 158, 161, 169),

@@ -14,7 +14,8 @@ CAUSE = Cause(
     state=State.DOWN,
     owner="hardware",
     signature=(
-        "Xid 62, 110, 122, 143 or 169; lasts as long as the driver then asks for a reset (gpuminutes_gpu_recovery_action)."
+        "Xid 62, 110, 122, 143 or 169; lasts as long as the driver then asks for a reset"
+        " (gpuminutes_gpu_recovery_action)."
     ),
     duration="10 to 60 min",
     blast="GPU",

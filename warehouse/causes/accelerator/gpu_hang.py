@@ -97,7 +97,8 @@ CAUSE = Cause(
     first_step="Take stack dumps of the ranks, then kill the job and reset the GPU that stopped first.",
     payer="provider",
     runbook=(
-        "Take stack dumps of the job's ranks on the node (`py-spy dump --native --pid PID`): one differs from the others.",
+        "Take stack dumps of the job's ranks on the node (`py-spy dump --native --pid PID`): one differs from the"
+        " others.",
         "Read the kernel log for the first Xid of the hour; what stops later waits for what stopped first.",
         "Kill the job, and reset the GPU (`nvidia-smi -r -i INDEX`) once no process holds it.",
         "Run `dcgmi diag -r 3` on the GPU before new work.",

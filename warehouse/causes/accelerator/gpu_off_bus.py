@@ -7,6 +7,7 @@ from warehouse.model.cause import Case, Cause, Detector, Told, Witness
 from warehouse.model.state import State
 
 _EXPECTED, _UP = "gpuminutes_gpus_expected", "gpuminutes_gpu_up"
+_NAMED = f"count by (node) (count by (node, slot) ({_UP}))"
 _HELD = "DCGM_FI_DEV_XID_ERRORS"
 
 # Of a node whose other GPUs are still on the page: one that is not any more, and was two minutes ago. Temperature is in
@@ -21,9 +22,10 @@ _CAME_BACK = (
     f"group by (node) (({_NOW}) unless on (node, slot) ({_EARLIER}) and on (node) group by (node) ({_EARLIER}))"
     " * 0 + time()"
 )
-# All series of one page have as many samples as each other: a GPU with fewer was gone for a while. Summed per GPU, since
-# a pod that comes or goes begins another series.
-_SAMPLES = f"sum by ({GPU}) (count_over_time(DCGM_FI_DEV_GPU_TEMP[$span]) or count_over_time(DCGM_FI_DEV_GPU_TEMP_CELSIUS[$span]))"
+# All series of one page have as many samples as each other: a GPU with fewer was gone for a while. Summed per GPU,
+# since a pod that comes or goes begins another series.
+_COUNTED = " or ".join(f"count_over_time({name}[$span])" for name in _NAMES)
+_SAMPLES = f"sum by ({GPU}) ({_COUNTED})"
 
 
 def _temperatures(values: str, other: str = "41x119") -> dict[str, str]:
@@ -125,7 +127,7 @@ _NEVER_SEEN = Detector(
     key="gpus_missing",
     version=1,
     # GPUs that were seen once have a row of their own, up or down; these have none, so nobody can say which slot.
-    expr=f"max by (node) ({_EXPECTED}) > on (node) count by (node) (count by (node, slot) ({_UP}))",
+    expr=f"max by (node) ({_EXPECTED}) > on (node) {_NAMED}",
     coarse=(
         f"max by (node) (max_over_time({_EXPECTED}[$span])) > on (node) "
         "max by (node) (min_over_time(gpuminutes_gpus_visible[$span]))"
@@ -134,7 +136,7 @@ _NEVER_SEEN = Detector(
     state=State.DEGRADED,
     # A start of the exporter takes a cycle or two before it names all GPUs.
     min_duration_ms=300_000,
-    lost_expr=f"clamp(1 - count by (node) (count by (node, slot) ({_UP})) / on (node) max by (node) ({_EXPECTED}), 0, 1)",
+    lost_expr=f"clamp(1 - {_NAMED} / on (node) max by (node) ({_EXPECTED}), 0, 1)",
     cases=(
         Case(
             "three where four should be",
@@ -200,7 +202,8 @@ CAUSE = Cause(
     state=State.DOWN,
     owner="hardware",
     signature=(
-        "Xid 79 since the last boot, or gpuminutes_gpu_up is 0 with reason lost, reset_required, missing or driver while"
+        "Xid 79 since the last boot, or gpuminutes_gpu_up is 0 with reason lost, reset_required, missing or driver"
+        " while"
         " the node's other GPUs answer, or a GPU is gone from dcgm-exporter's page while others stay."
     ),
     duration="hours to days",
@@ -209,8 +212,10 @@ CAUSE = Cause(
     first_step=("Drain the node, power-cycle it fully, and reseat or replace the board when the GPU is lost again."),
     payer="provider",
     runbook=(
-        "Read the kernel log around the onset (`dmesg -T | grep -i xid`) and note the PCI address and what came before.",
-        "Compare `nvidia-smi -L` with `lspci -d 10de:`: a GPU that is in neither is lost to the bus, not to the driver.",
+        "Read the kernel log around the onset (`dmesg -T | grep -i xid`) and note the PCI address and what came"
+        " before.",
+        "Compare `nvidia-smi -L` with `lspci -d 10de:`: a GPU that is in neither is lost to the bus, not to the"
+        " driver.",
         "Drain the node in the scheduler, so that no job starts on the GPUs that are left.",
         "Switch the node off and on through the BMC; a warm reboot often does not bring the GPU back.",
         "Look for AER lines of the slot and at the power supplies in the BMC log before blaming the board.",

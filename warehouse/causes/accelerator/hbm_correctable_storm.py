@@ -15,7 +15,8 @@ CAUSE = Cause(
     state=State.DEGRADED,
     owner="hardware",
     signature=(
-        "The volatile single-bit count of gpuminutes_gpu_ecc_errors_total rises by more than its threshold in ten minutes,"
+        "The volatile single-bit count of gpuminutes_gpu_ecc_errors_total rises by more than its threshold in ten"
+        " minutes,"
         " or Xid 92. An event: correcting takes no time that the series could show."
     ),
     duration="days",
@@ -48,7 +49,8 @@ CAUSE = Cause(
                     "errors",
                     60,
                     "corrected errors in ten minutes",
-                    "one every ten seconds is beyond what a sound board shows in months; our judgement, since DCGM's own"
+                    "one every ten seconds is beyond what a sound board shows in months; our judgement, since DCGM's"
+                    " own"
                     " limit is marked as a placeholder",
                 ),
             ),

@@ -21,7 +21,8 @@ _UNCONTAINED = Detector(
     key="hbm_uncorrectable_xid",
     version=1,
     expr=(
-        f"{since_boot(_BAD)} unless on ({GPU}) ({_CONTAINED}) unless on ({GPU}) {_ELSEWHERE} unless on ({GPU}) ({_RESET})"
+        f"{since_boot(_BAD)} unless on ({GPU}) ({_CONTAINED})"
+        f" unless on ({GPU}) {_ELSEWHERE} unless on ({GPU}) ({_RESET})"
     ),
     coarse=f'max by (node) (max_over_time({LAST}{{xid=~"48|95|140"}}[$span]))',
     scope="gpu",
@@ -110,7 +111,8 @@ CAUSE = Cause(
     state=State.DOWN,
     owner="hardware",
     signature=(
-        "Xid 48, 95 or 140 since the last boot without a contained one (94) beside it, while the volatile double-bit count"
+        "Xid 48, 95 or 140 since the last boot without a contained one (94) beside it, while the volatile double-bit"
+        " count"
         " of gpuminutes_gpu_ecc_errors_total is not back at 0; Xid 94 and a rise of that count are events."
     ),
     duration="5 to 30 min for a reset, hours when the board is replaced",
@@ -125,7 +127,8 @@ CAUSE = Cause(
         "Read the kernel log for what came with it: 94 is contained and needs no reset at once, 48 or 95 alone does.",
         "Drain the GPU's node; after Xid 95 kill what still runs on the GPU, its results cannot be trusted.",
         "Reset the GPU (`nvidia-smi -r -i INDEX`), then look whether the volatile count is 0 again.",
-        "Look at `nvidia-smi -q -d ROW_REMAPPER`: a pending remap is done by the reset, a failed one means replacement.",
+        "Look at `nvidia-smi -q -d ROW_REMAPPER`: a pending remap is done by the reset, a failed one means"
+        " replacement.",
         "Run `dcgmi diag -r 3` before the node goes back to work.",
         "Order a replacement when the same board does it again within 28 days.",
     ),

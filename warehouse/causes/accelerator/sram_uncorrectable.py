@@ -90,7 +90,8 @@ CAUSE = Cause(
     state=State.DOWN,
     owner="hardware",
     signature=(
-        "Xid 48 or 95 together with 172, while the volatile double-bit count of gpuminutes_gpu_ecc_errors_total is not back"
+        "Xid 48 or 95 together with 172, while the volatile double-bit count of gpuminutes_gpu_ecc_errors_total is"
+        " not back"
         " at 0; a rise of that count in SRAM and the driver's SRAM threshold flag are events."
     ),
     duration="one reset; replacement once the threshold is passed",

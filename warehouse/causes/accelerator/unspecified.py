@@ -99,7 +99,8 @@ CAUSE = Cause(
     state=State.DOWN,
     owner="hardware",
     signature=(
-        "A human or vendor record says GPU failure (Xid without number, unknown device error) and no more; the driver asks"
+        "A human or vendor record says GPU failure (Xid without number, unknown device error) and no more; the"
+        " driver asks"
         " for a reset (gpuminutes_gpu_recovery_action 1, 2, 6 or 7) and no Xid says why; Kubernetes has fewer GPUs"
         " allocatable than the node holds."
     ),

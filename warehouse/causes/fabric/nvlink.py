@@ -86,10 +86,11 @@ _RETRAINED = Detector(
 _FEWER = Detector(
     key="nvlink_links_down",
     version=1,
-    # Below the node's own best, since boards differ in how many of their links are wired; none at all is a board without
-    # a bridge, or a link domain that never came up, which the fabric's state says.
+    # Below the node's own best, since boards differ in how many of their links are wired; none at all is a board
+    # without a bridge, or a link domain that never came up, which the fabric's state says.
     expr=(
-        f"({_ACTIVE} > 0) < on (node) group_left () {_MOST} and on ({GPU}) max by ({GPU}) ({_BUSY}) > $min_utilisation_ratio"
+        f"({_ACTIVE} > 0) < on (node) group_left () {_MOST}"
+        f" and on ({GPU}) max by ({GPU}) ({_BUSY}) > $min_utilisation_ratio"
     ),
     coarse=(
         f'max by (node) (max_over_time({_LINKS}{{state="active"}}[$span])) > on (node) '

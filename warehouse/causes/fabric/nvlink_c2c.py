@@ -22,7 +22,8 @@ CAUSE = Cause(
         "Count Xid 121 of this GPU over the last week (gpuminutes_gpu_xid_events_total).",
         "Compare the job's step time with that of its other nodes: a link with many errors is slow.",
         "Plan a reset of the superchip in the next service window, which trains the link again.",
-        "Drain the node at once when the count rises every hour, and have the superchip replaced when a reset is no help.",
+        "Drain the node at once when the count rises every hour, and have the superchip replaced when a reset is no"
+        " help.",
     ),
     other_sources=("kernel log", "job progress", "a person: import evidence"),
     detectors=(
