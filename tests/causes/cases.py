@@ -21,6 +21,8 @@ _APART_MS = 12 * MS_PER_HOUR
 # Samples of good time before and behind, so that no edge of an example is an edge of what is known.
 _MARGIN = 8
 STALE = "stale"
+# Every node booted ten days before its example, in seconds after the example's start.
+_BOOTED_S = -864_000.0
 
 Value = float | None | str
 
@@ -76,7 +78,7 @@ class Example:
         for node in self.fleet.nodes:
             for job in ("dcgm-exporter" if node in others else "gpu-minutes", "node"):
                 found[series("up", job=job, node=node)] = [1.0] * steps
-            found[series("node_boot_time_seconds", node=node)] = [1_700_000_000.0] * steps
+            found[series("node_boot_time_seconds", node=node)] = [_BOOTED_S] * steps
             for index in range(len(ADDRESSES)):
                 if node in others:
                     found[series("DCGM_FI_DEV_GPU_TEMP", dcgm(index, node))] = [40.0] * steps
@@ -109,12 +111,12 @@ def signals_of(cases: list[Example]) -> Signals:
     return signals
 
 
-# Families whose values are Unix times: in an example they are seconds after its start, 1,700,000,000 is long before.
-_TIMES = ("_timestamp_seconds", "boot_time_seconds", "start_time_seconds", "kube_pod_start_time")
+# Families whose values are Unix times: in an example they are seconds after its start.
+_TIMES = ("_timestamp_seconds", "boot_time_seconds", "start_time_seconds")
 
 
 def _dated(family: str, value: float, example: Example) -> float:
-    recent = family.endswith(_TIMES) and value < 1_000_000_000
+    recent = family.endswith((*_TIMES, "kube_pod_start_time")) and value < 1_000_000_000
     return value + example.start_ms / 1000 if recent else value
 
 

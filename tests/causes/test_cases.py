@@ -139,7 +139,7 @@ def _checked(detector: Detector, example: Example, at_s: int) -> dict[str, objec
 def _labels(example: Example, told: Told) -> str:
     if example.detector.scope == "gpu":
         node, _, index = told.about.partition("/")
-        # An alert names the address as the node's exporter writes it.
+        # An alert carries the address as its exporter spells it.
         foreign = any(f'Hostname="{node}"' in name for name in example.case.series)
         slot = dcgm(int(index), node)["pci_bus_id"] if foreign else ADDRESSES[int(index)]
         return f'{{node="{node}", slot="{slot}"}}'

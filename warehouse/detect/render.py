@@ -17,7 +17,7 @@ from warehouse.model.cause import Detector, Witness
 from warehouse.signals import load_dialects
 from warehouse.signals.alias import Dialect
 from warehouse.signals.pushed import PUSHED_PREFIX
-from warehouse.signals.rewrite import Use, host, identity, parse_matchers, rewrite
+from warehouse.signals.rewrite import Use, host, identified, parse_matchers, rewrite
 
 # How names begin, and who writes them, the first that fits; `up` belongs to whom its job says.
 WRITERS: Mapping[str, str] = {
@@ -252,9 +252,9 @@ def _one(match: re.Match[str], dialect: Dialect | None, site: Site, only: Only) 
         series += match["shift"] or ""
     if writer == "vllm":
         series = host(series, site.endpoint, "endpoint")
-    raw = next((d for d in load_dialects() if d.name == writer and d.name != OURS and not d.slot_info), None)
-    if raw is not None and name != "up":
-        return identity(series, raw, site.labels[writer])
+    if name.startswith("DCGM_"):
+        # Read as they are, yet a hit must say which GPU: its labels are made as those of translated series.
+        return identified(series, next(d for d in load_dialects() if d.name == writer), site.labels[writer])
     return host(series, site.labels[writer])
 
 

@@ -86,7 +86,7 @@ def rewrite(use: Use, dialect: Dialect, node_labels: Sequence[str]) -> str | Non
         text = f"({text} * on ({by}) group_left ({dialect.slot}) {info})"
     own = use.family.labels[2:]
     by = ", ".join(("node", "uuid", "slot", *own))
-    return f"max by ({by}) ({identity(text, dialect, node_labels)})"
+    return f"max by ({by}) ({identified(text, dialect, node_labels)})"
 
 
 def _rows(use: Use, dialect: Dialect) -> Iterable[str]:
@@ -165,8 +165,8 @@ def _workload_matchers(use: Use, workload: Workload) -> list[str] | None:
     return found
 
 
-def identity(value: str, dialect: Dialect, node_labels: Sequence[str]) -> str:
-    """Gives a series of another exporter with `node`, `uuid` and `slot` beside its own labels."""
+def identified(value: str, dialect: Dialect, node_labels: Sequence[str]) -> str:
+    """Gives a series of another exporter with labels `node`, `uuid` and `slot` beside its own."""
     last = (NO_UUID, dialect.index) if dialect.index else None
     value = first_of(value, "slot", (dialect.slot,), last)
     value = first_of(value, "uuid", dialect.uuid)
