@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
-from exporter.metrics import GPU_UP
 from warehouse.causes import load_causes
 from warehouse.detect.render import USE, forms, seconds
 from warehouse.detect.words import Settings
 from warehouse.evidence.prometheus import PrometheusClient
 from warehouse.model.time import MS_PER_HOUR, Window
 
-# There only while something is wrong, or since it first was: their absence is good news and blinds nobody.
-ONLY_DURING_FAULTS = frozenset({"gpuminutes_gpu_down_reason", "gpuminutes_gpu_xid_last_timestamp_seconds"})
+# There only while something is wrong, or since it first was: their absence is good news and blinds nobody. Beside each,
+# what its exporter shows all the time.
+ONLY_DURING_FAULTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "gpuminutes_gpu_down_reason": "gpuminutes_gpu_up",
+        "gpuminutes_gpu_xid_last_timestamp_seconds": "gpuminutes_gpu_xid_events_total",
+    }
+)
 
 # A day, so that a family that shows only while jobs run is not missed on a quiet morning.
 _LOOK_BACK_MS = 24 * MS_PER_HOUR
@@ -38,13 +46,12 @@ def needed(expr: str) -> frozenset[str]:
     """Gives the series names without which an expression can never be true; of `up`, with the job that is asked.
 
     What stands behind `unless` or in brackets with an `or` only takes away or stands in; such expressions need one
-    name alone, their first. One that reads nothing but what is there only during faults needs the exporter itself.
+    name alone, their first.
     """
     found = [_name(match) for match in USE.finditer(expr)]
     if " or " in expr or " unless " in expr or "__name__=~" in expr:
         found = found[:1]
-    always = frozenset(found) - ONLY_DURING_FAULTS
-    return always or (frozenset({GPU_UP.name}) if found else always)
+    return frozenset(ONLY_DURING_FAULTS.get(name, name) for name in found)
 
 
 def _name(match: re.Match[str]) -> str:
