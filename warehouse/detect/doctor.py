@@ -46,7 +46,7 @@ def needed(expr: str) -> frozenset[str]:
     """Gives the series names without which an expression can never be true; of `up`, with the job that is asked.
 
     What stands behind `unless` or in brackets with an `or` only takes away or stands in; such expressions need one
-    name alone, their first. One that reads nothing but what is there only during faults needs the exporter itself.
+    name alone, their first.
     """
     found = [_name(match) for match in USE.finditer(expr)]
     if " or " in expr or " unless " in expr or "__name__=~" in expr:
