@@ -116,7 +116,7 @@ _TIMES = ("_timestamp_seconds", "boot_time_seconds", "start_time_seconds", "kube
 
 
 def _dated(family: str, value: float, example: Example) -> float:
-    recent = family.endswith((*_TIMES, "kube_pod_start_time")) and value < 1_000_000_000
+    recent = family.endswith(_TIMES) and value < 1_000_000_000
     return value + example.start_ms / 1000 if recent else value
 
 

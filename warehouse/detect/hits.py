@@ -83,7 +83,8 @@ def ask(
     clears: dict[str, list[tuple[int, int]]] = {}
     scrape_ms = settings.scrape_interval_ms
     for form in forms(detector, question.site, scrape_ms, question.span.length_ms):
-        if form.names.isdisjoint(question.names):
+        seen = form.required <= question.names and not form.names.isdisjoint(question.names)
+        if not seen and not (detector.clears and told):
             continue
         only = _coarse(detector, form, question, told)
         if only is not None and not form.coarse:
@@ -111,8 +112,8 @@ def ask(
 def _recent(detector: Detector, form: Form, question: Question, told: Set[Target], together: bool) -> Only | None:
     """Gives whom the condition holds of lately, in a look that reaches back far; None where of nobody.
 
-    Only they can be told anew. A look of a minute so asks for a minute, and for all of its reach nobody but those. Where
-    there is a coarse predicate, that costs less still.
+    Only they can be told anew. A look of a minute so asks for a minute, and for all of its reach nobody but those.
+    Where there is a coarse predicate, that costs less still.
     """
     if _SHORT * question.recent.length_ms > question.span.length_ms:
         return Only()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType, TracebackType
@@ -36,6 +37,8 @@ NEAR_MS = 10 * MS_PER_MINUTE
 # VictoriaMetrics moves the instants of a range onto a grid of its own, and those near the present back, unless the
 # answer may not be cached; the others do not know the word. See docs/prometheus.md.
 _EXACT = {"nocache": "1"}
+
+_COUNTING = re.compile(r"\b(increase|changes|delta)\(")
 
 Labels = Mapping[str, str]
 Points = tuple[tuple[int, float], ...]
@@ -120,7 +123,8 @@ class PrometheusClient:
         Raises:
             PrometheusError: for every failure and every answer that is not whole.
         """
-        form = {"query": expr} if at_ms is None else {"query": expr, "time": _seconds(at_ms)}
+        said = self._said(expr)
+        form = {"query": said} if at_ms is None else {"query": said, "time": _seconds(at_ms)}
         return self._series("query", form | _EXACT, "vector")
 
     def query_range(self, expr: str, window: Window, step_ms: int, max_steps: int = MAX_STEPS) -> list[Series]:
@@ -134,6 +138,7 @@ class PrometheusClient:
         Raises:
             PrometheusError: for every failure and every answer that is not whole.
         """
+        expr = self._said(expr)
         first, end = -(-window.start_ms // step_ms), -(-window.end_ms // step_ms)
         settled = min(end, max(first, self._settled_ms(window) // step_ms + 1))
 
@@ -222,6 +227,16 @@ class PrometheusClient:
             else:
                 start, slow = stop, 0
         return pieces
+
+    def _said(self, expr: str) -> str:
+        """Gives an expression in the server's words: VictoriaMetrics counts the first sample of a series as a rise.
+
+        Its `increase_prometheus` and the like look at the samples of the range alone, as the names without it do
+        elsewhere.
+        """
+        if not _COUNTING.search(expr) or not self._engine().victoria:
+            return expr
+        return _COUNTING.sub(r"\1_prometheus(", expr)
 
     def _settled_ms(self, window: Window) -> int:
         """Gives the last instant at which a range query over the window is true."""
