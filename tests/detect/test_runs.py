@@ -62,6 +62,9 @@ def test_chains_join_over_short_breaks_and_not_over_holes() -> None:
 def test_a_run_that_may_yet_go_on_is_open() -> None:
     assert date_run(Chain(60, 240), GRID, 299, how=Dating(stitch_ms=60)).end_ms is None
     assert date_run(Chain(60, 210), GRID, 299, how=Dating(stitch_ms=60)).end_ms == 225
+    # That it may go on does not make it longer than it was seen: a short one is not told for having a stitch.
+    assert date_run(Chain(60, 240), GRID, 299, how=Dating(stitch_ms=60)).seen_ms == 255
+    assert date_run(Chain(60, 285), GRID, 299).seen_ms == 299
 
 
 def test_a_latched_fault_lasts_until_something_clears_it() -> None:

@@ -157,9 +157,11 @@ def date_run(
     earliest_start_ms = _sample_before(witnesses, start_ms, how.fresh_ms) if sharp else start_ms - blur_ms
     after_ms = last_ms + grid.step_ms
     ends = [at for points in witnesses for at, value in points if last_ms < at <= after_ms and value != 0]
-    end_ms: int | None = min(ends, default=after_ms)
+    end_ms: int | None = (ended_ms := min(ends, default=after_ms))
     earliest_end_ms = _sample_before(witnesses, min(ends), how.fresh_ms) if ends else after_ms - blur_ms
-    if end_ms is not None and end_ms + how.stitch_ms >= grid.horizon_ms:
+    # One that may go on within the stitch is open, and yet it is proved for no longer than it was seen.
+    proved_ms = min(last_seen_ms, ended_ms)
+    if ended_ms + how.stitch_ms >= grid.horizon_ms:
         end_ms = None
     for hole in holes:
         if last_ms <= hole.start_ms < (grid.horizon_ms if end_ms is None else end_ms):
@@ -170,7 +172,7 @@ def date_run(
         end_ms = max(end_ms, start_ms)
         if earliest_end_ms is not None:
             earliest_end_ms = min(end_ms, max(start_ms, earliest_end_ms))
-    seen_ms = last_seen_ms if end_ms is None else end_ms
+    seen_ms = proved_ms if end_ms is None else end_ms
     return Run(
         start_ms, end_ms, seen_ms, grid.is_first(chain.first_ms), chain.confirmed, earliest_start_ms,
         None if end_ms is None else earliest_end_ms,
