@@ -50,7 +50,7 @@ DETECTOR_SCOPES = frozenset({"node", "gpu", "job", "endpoint"})
 _SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 # A series in PromQL with what follows it: matchers and a range.
 _SERIES = re.compile(
-    r"\b(?:up|(?:gpuminutes|DCGM|node|kube|slurm)_\w+|vllm:\w+)\b(?![(=])(?:\{[^{}]*\})?(?:\[[^\]]*\])?"
+    r"\b(?:up|(?:gpuminutes|DCGM|node|kube|slurm|ipmi)_\w+|vllm:\w+)\b(?![(=])(?:\{[^{}]*\})?(?:\[[^\]]*\])?"
 )
 _SENTENCES = ("title", "owner", "signature", "duration", "blast", "source", "first_step")
 

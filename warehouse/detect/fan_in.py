@@ -23,7 +23,7 @@ def fan_in(
     """Gives the evidence with the domain's cause where enough of a domain's nodes began within the rule's time.
 
     Args:
-        items: evidence of the rule's detector, one node each.
+        items: evidence of the rule's detector, one node or one GPU each.
         onsets: (node, onset) of every run that was seen, whether told now or not.
         rule: how many, within what time.
         code: the domain's cause.
@@ -43,7 +43,8 @@ def _judged(
     item: Evidence, begun: Mapping[str, list[tuple[int, str]]], rule: FanIn, code: str, resolver: Resolver
 ) -> Evidence:
     best: tuple[int, str, int] | None = None
-    for domain in resolver.domains(item.scope):
+    # Evidence of a GPU speaks for its node.
+    for domain in resolver.domains(item.scope.partition("/")[0]):
         hit, size = _most_around(begun.get(domain, []), item.start_ms, rule.within_ms), resolver.size(domain)
         if hit >= rule.at_least and hit * PPM >= rule.share_ppm * size and (best is None or size > best[0]):
             best = (size, domain, hit)

@@ -146,7 +146,11 @@ class _Look:
         answer = ask(detector, question, placer, self.settings, {_target(detector, item) for item in mine})
         self.seen[detector.key] = Observation([], answer.findings)
         self.onsets[detector.key] = [
-            (hit.target.node, run.start_ms) for hit in answer.hits for run in hit.runs if self._counts(detector, run)
+            # By the fleet's name of the node: exporters may write the domain behind it.
+            (hit.name.partition("/")[0], run.start_ms)
+            for hit in answer.hits
+            for run in hit.runs
+            if self._counts(detector, run)
         ]
         self._tell(_Telling(cause, detector, question, placer, answer), mine)
 

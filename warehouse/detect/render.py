@@ -26,6 +26,7 @@ WRITERS: Mapping[str, str] = {
     "node_": "node_exporter",
     "kube_": "kubernetes",
     "slurm_": "slurm",
+    "ipmi_": "ipmi",
     "vllm:": "vllm",
 }
 _JOB_WRITERS = {
@@ -38,7 +39,7 @@ _JOB_WRITERS = {
     "vllm": "vllm",
 }
 
-_NAME = r"(?:gpuminutes_|DCGM_|nvidia_smi_|node_|kube_|slurm_|vllm:)[a-zA-Z0-9_:]*|up"
+_NAME = r"(?:gpuminutes_|DCGM_|nvidia_smi_|node_|kube_|slurm_|ipmi_|vllm:)[a-zA-Z0-9_:]*|up"
 _NUMBER = r"[-+\d.eE]+"
 USE = re.compile(
     rf"(?:(?P<function>\b[a-z_]+)\(\s*(?P<before>{_NUMBER}\s*,\s*)?(?P<inner>\b(?:{_NAME})\b)(?P<asked>\{{[^{{}}]*\}})?"
@@ -177,6 +178,13 @@ def _form(detector: Detector, teller: str, site: Site, scrape_ms: int, span_ms: 
     def said(text: str, window_ms: int) -> str:
         return _said(_filled(text, detector, site, window_ms, span_ms), dialect, site, only) if text else ""
 
+    def said_if_it_can_be(text: str) -> str:
+        # Who cannot be asked coarsely is asked finely: it costs more and finds the same.
+        try:
+            return said(text, detector.window_ms)
+        except NotSaid:
+            return ""
+
     short = short_ms(scrape_ms)
     onset = detector.onset_expr or (detector.expr if "window" in Template(detector.expr).get_identifiers() else "")
     witnesses = tuple(
@@ -190,7 +198,7 @@ def _form(detector: Detector, teller: str, site: Site, scrape_ms: int, span_ms: 
         teller,
         said(detector.expr, detector.window_ms),
         said(onset, short),
-        said(detector.coarse, detector.window_ms),
+        said_if_it_can_be(detector.coarse),
         said(detector.lost_expr, detector.window_ms),
         tuple(said(clear, detector.window_ms) for clear in detector.clears),
         witnesses,

@@ -14,7 +14,7 @@ OURS: Final = "ours"
 # By who writes the series: labels that name the host, in order, the first that is not empty wins and loses its port.
 # The scrape target's own `node` stands first wherever a site sets one. dcgm-exporter: NODE_LABELS of
 # `warehouse.signals.alias`. `instance` is the address of the target, which for node_exporter is the host's; of a pod
-# or of kube-state-metrics it is not.
+# or of kube-state-metrics it is not, and of a BMC that is asked over the network it is the BMC's.
 LABELS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         OURS: ("node",),
@@ -23,6 +23,7 @@ LABELS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "node_exporter": ("node", "nodename", "instance"),
         "kubernetes": ("node",),
         "slurm": ("node",),
+        "ipmi": ("node", "instance"),
         "vllm": ("node",),
         "other": ("node", "instance"),
     }

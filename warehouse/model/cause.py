@@ -85,9 +85,10 @@ class FanIn:
 class Detector:
     """One way to see a cause in Prometheus series, as PromQL over our own metric names.
 
-    Where another exporter stands in for ours, its names, units and labels are put in the place of ours; `DCGM_*`,
-    `node_*`, `kube_*`, `slurm_*` and `vllm:*` are read as they are, with the label `node` (`endpoint`) made of what the
-    site's labels say. `$name` is a threshold, `$window` the length of the range functions, `$$` a dollar sign.
+    Where another exporter stands in for ours, its names, units and labels are put in the place of ours; `node_*`,
+    `kube_*`, `slurm_*`, `ipmi_*` and `vllm:*` are read as they are, with the label `node` (`endpoint`) made of what the
+    site's labels say, and `DCGM_*` with `node`, `slot` and `uuid`. `$name` is a threshold, `$window` the length of the
+    range functions, `$$` a dollar sign.
 
     Attributes:
         key: names its evidence, `det:{key}@{version}:...`.
