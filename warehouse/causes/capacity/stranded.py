@@ -20,4 +20,12 @@ CAUSE = Cause(
         " file if it already has."
     ),
     opens_incident=False,
+    payer="provider",
+    runbook=(
+        "Find the rack in the fleet file, and what it lacks: power, cooling or network.",
+        "Ask the facility team for the date of its allocation, and write it beside the rack.",
+        "Move GPUs to a rack that has all three where that date is far away.",
+        "Correct the fleet file on the day the rack can run, so that its time counts from then.",
+    ),
+    other_sources=("fleet file", "contract or inventory", "a person: import evidence"),
 )
