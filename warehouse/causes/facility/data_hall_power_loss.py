@@ -8,7 +8,7 @@ _JOBS = ("gpu-minutes", "node")
 
 def _dark(*onsets: int) -> dict[str, str]:
     """Gives five nodes of one rack, of which the first ones are silent for ten minutes after so many scrapes."""
-    found = {}
+    found: dict[str, str] = {}
     for number in range(5):
         up = f"1x{onsets[number] - 1} 0x39 1x{79 - onsets[number]}" if number < len(onsets) else "1x119"
         found |= {f'up{{job="{job}",node="n{number + 1}"}}': up for job in _JOBS}
