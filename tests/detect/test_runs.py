@@ -78,6 +78,13 @@ def test_a_latched_fault_lasts_until_something_clears_it() -> None:
     assert [(run.start_ms, run.end_ms) for run in latched(runs, [], 300)] == [(50, None)]
 
 
+def test_a_boot_dated_by_a_clock_that_is_ahead_ends_a_latched_fault_when_it_is_seen() -> None:
+    (run,) = latched([Run(50, 60, 60)], [(150, 170)], 300)
+    assert (run.end_ms, run.earliest_end_ms) == (150, 150)
+    (item,) = unlatch([told(50, None)], {"a": [(150, 170)]}, Window(100, 200))
+    assert (item.end_ms, item.earliest_end_ms) == (150, 150)
+
+
 def test_a_latched_fault_without_series_goes_on_until_a_clear() -> None:
     item, window = told(50, None), Window(100, 200)
     assert unlatch([item], {}, window) == [item]
