@@ -71,6 +71,9 @@ def test_chains_join_over_short_breaks_and_not_over_holes() -> None:
 def test_a_run_that_may_yet_go_on_is_open() -> None:
     assert date_run(Chain(60, 240), GRID, 299, how=Dating(stitch_ms=60)).end_ms is None
     assert date_run(Chain(60, 210), GRID, 299, how=Dating(stitch_ms=60)).end_ms == 225
+    # That it may go on does not make it longer than it was seen: a short one is not told for having a stitch.
+    assert date_run(Chain(60, 240), GRID, 299, how=Dating(stitch_ms=60)).seen_ms == 255
+    assert date_run(Chain(60, 285), GRID, 299).seen_ms == 299
 
 
 def test_a_run_that_only_waits_is_as_long_as_it_was_seen() -> None:
@@ -98,6 +101,13 @@ def test_a_latched_fault_lasts_until_something_clears_it() -> None:
     ]
     assert latched(runs, [(150, 140)], 300)[0].earliest_end_ms == 140
     assert [(run.start_ms, run.end_ms) for run in latched(runs, [], 300)] == [(50, None)]
+
+
+def test_a_boot_dated_by_a_clock_that_is_ahead_ends_a_latched_fault_when_it_is_seen() -> None:
+    (run,) = latched([Run(50, 60, 60)], [(150, 170)], 300)
+    assert (run.end_ms, run.earliest_end_ms) == (150, 150)
+    (item,) = unlatch([told(50, None)], {"a": [(150, 170)]}, Window(100, 200))
+    assert (item.end_ms, item.earliest_end_ms) == (150, 150)
 
 
 def test_a_latched_fault_without_series_goes_on_until_a_clear() -> None:

@@ -211,7 +211,9 @@ def latched(runs: Sequence[Run], cleared_ms: Sequence[tuple[int, int]], horizon_
         if clear is None:
             found.append(replace(run, end_ms=None, seen_ms=horizon_ms, earliest_end_ms=None))
         else:
-            found.append(replace(run, end_ms=clear[0], seen_ms=clear[0], earliest_end_ms=max(run.start_ms, clear[1])))
+            # A node whose clock is ahead dates its boot behind the sample that tells of it.
+            was_ms = min(clear[0], max(run.start_ms, clear[1]))
+            found.append(replace(run, end_ms=clear[0], seen_ms=clear[0], earliest_end_ms=was_ms))
     return found
 
 

@@ -112,7 +112,7 @@ def unlatch(
         node = name_in_key(item).partition("/")[0]
         after = ((seen, was) for seen, was in clears.get(node, ()) if was > item.start_ms and seen > item.start_ms)
         clear = next(after, None)
-        found.append(item if clear is None else extend(item, clear[0], window, clear[1]))
+        found.append(item if clear is None else extend(item, clear[0], window, min(clear)))
     return found
 
 

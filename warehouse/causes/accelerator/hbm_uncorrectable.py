@@ -44,6 +44,7 @@ _UNCONTAINED = Detector(
                 series("node_boot_time_seconds", node="n1"): "-5000x79 1190x40",
             },
             told=(Told("n1/1", 597, 1200),),
+            also=("node_rebooted",),
         ),
         Case(
             "contained: one application died, the GPU works on",

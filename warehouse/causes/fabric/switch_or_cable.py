@@ -115,6 +115,7 @@ _CARRIER = Detector(
         Case(
             "after a boot",
             {**_ethernet(("2x39 4x79", "2x39 4x79")), series("node_boot_time_seconds", node="n1"): "300x119"},
+            also=("node_rebooted",),
         ),
     ),
     why="Several network ports of the node lost their carrier within minutes.",

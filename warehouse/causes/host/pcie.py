@@ -2,9 +2,12 @@
 
 from warehouse.causes.clocks import BY_GPU, ON_GPU
 from warehouse.causes.examples import dcgm, gpu, series
+from warehouse.causes.xids import event, event_dcgm
 from warehouse.model.cause import Case, Cause, Detector, Threshold, Told
 from warehouse.model.state import State
 
+# Corrupted on the way to the GPU, twice, and a fatal timeout of the link (NVIDIA Xid catalogue).
+_CODES = (32, 80, 167)
 _LINK, _REPLAYS = "gpuminutes_gpu_pcie_link", "gpuminutes_gpu_pcie_replays_total"
 
 
@@ -156,5 +159,13 @@ CAUSE = Cause(
         "Swap the part that keeps the fault, and watch gpuminutes_gpu_pcie_replays_total for a day.",
     ),
     other_sources=("kernel log (AER)", "node health check (bandwidth)", "job progress", "a person: import evidence"),
-    detectors=(_WIDTH, _SLOW, _REPLAYING),
+    detectors=(
+        _WIDTH,
+        _SLOW,
+        _REPLAYING,
+        event("pcie_xid", _CODES, State.DEGRADED, "What came over PCIe was corrupt, or the link timed out."),
+        event_dcgm(
+            "pcie_xid_dcgm", _CODES, State.DEGRADED, "dcgm-exporter shows that what came over PCIe was corrupt or late."
+        ),
+    ),
 )
