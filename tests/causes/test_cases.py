@@ -31,7 +31,7 @@ MOST_OFF_S = 30
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusClient]:
     folder = tmp_path_factory.mktemp("examples")
-    with prometheus(folder, signals_of(EXAMPLES)) as address, PrometheusClient(address, 60) as found:
+    with prometheus(folder, signals_of(EXAMPLES), block_hours=31 * 24) as address, PrometheusClient(address, 60) as found:
         yield found
 
 
