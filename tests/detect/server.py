@@ -23,6 +23,8 @@ class Signals:
     """Samples to be: families by name, series by labels, points as (milliseconds, value)."""
 
     families: dict[str, dict[str, list[tuple[int, float]]]] = field(default_factory=dict)
+    # promtool reads all of the text once for each block; but a server lists the names of series by whole blocks.
+    block_hours: int = 24
     labels: dict[str, dict[str, str]] = field(default_factory=dict)
     marked: bool = False
 
@@ -117,7 +119,7 @@ def _fill(folder: Path, data: Path, signals: Signals) -> None:
     """Writes blocks before the server starts: it need not be in order of time then."""
     text = folder / "signals.txt"
     text.write_text(signals.openmetrics())
-    fill = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=9000h"]
+    fill = ["promtool", "tsdb", "create-blocks-from", "openmetrics", f"--max-block-duration={signals.block_hours}h"]
     subprocess.run([*fill, str(text), str(data)], check=True, capture_output=True)
 
 

@@ -122,7 +122,8 @@ _FILLING = Detector(
             "weights and nothing running, as dcgm-exporter says it",
             {
                 series("DCGM_FI_DEV_FB_USED", dcgm(0)): "500x39 1000+1900x31 61800x39",
-                series("DCGM_FI_DEV_GPU_UTIL", dcgm(0), hpc_job="7"): "0x71 98x39",
+                series("DCGM_FI_DEV_GPU_UTIL", dcgm(0)): "0x39",
+                series("DCGM_FI_DEV_GPU_UTIL", dcgm(0), hpc_job="7"): "_x40 0x31 98x39",
             },
             told=(Told("n1/0", 600, 1080),),
         ),

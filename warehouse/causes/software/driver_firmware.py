@@ -143,7 +143,7 @@ _OWN_XID_DCGM = Detector(
             told=(Told("n1/0", 600, 600),),
         ),
         Case("one that has stood since long ago", {series("DCGM_FI_DEV_XID_ERRORS", dcgm(0)): "66x119"}),
-        Case("Xid 13 is the application's", {series("DCGM_FI_DEV_XID_ERRORS", dcgm(0)): "0x39 13x79"}),
+        Case("Xid 45 follows other faults", {series("DCGM_FI_DEV_XID_ERRORS", dcgm(0)): "0x39 45x79"}),
     ),
     why="dcgm-exporter shows an error of the driver itself (Xid 38, 66, 67 or 78).",
 )
