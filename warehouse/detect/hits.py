@@ -111,8 +111,8 @@ def ask(
 def _recent(detector: Detector, form: Form, question: Question, told: Set[Target], together: bool) -> Only | None:
     """Gives whom the condition holds of lately, in a look that reaches back far; None where of nobody.
 
-    Only they can be told anew. A look of a minute so asks for a minute, and for all of its reach nobody but those. Where
-    there is a coarse predicate, that costs less still.
+    Only they can be told anew. A look of a minute so asks for a minute, and for all of its reach nobody but those.
+    Where there is a coarse predicate, that costs less still.
     """
     if _SHORT * question.recent.length_ms > question.span.length_ms:
         return Only()
