@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks import exporter, ledger, scale
+from benchmarks import detect, exporter, ledger, scale
 
 
 def main() -> None:
@@ -10,6 +10,7 @@ def main() -> None:
     ledger.main()
     scale.main([])
     exporter.main()
+    detect.main([])
 
 
 if __name__ == "__main__":

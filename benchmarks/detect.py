@@ -34,7 +34,7 @@ from exporter import metrics as m
 from warehouse.causes import load_causes
 from warehouse.detect import render
 from warehouse.detect.words import Settings
-from warehouse.model.time import MS_PER_DAY, MS_PER_HOUR, MS_PER_MINUTE, Window, parse_instant
+from warehouse.model.time import MS_PER_DAY, MS_PER_HOUR, MS_PER_MINUTE, MS_PER_SECOND, Window, parse_instant
 
 START_MS: Final = parse_instant("2026-03-02T09:50:00Z")
 NODES: Final = 1_250
@@ -158,7 +158,7 @@ def hour(nodes: int, minutes: int = 60) -> str:
     (live, _), (back, _) = sides
     _differences(live, back)
     lines = [
-        _figures([side for side, _ in sides]),
+        _figures([side for side, _ in sides], asked.length_ms / MS_PER_SECOND),
         f"- {nodes * 8:,} GPUs, {replay.series:,} series; {filled}; {memory_mb:,.0f} MB of memory of the server after.",
         f"- Evidence of both: {len(live.evidence)}, SHA-256 {digest(live.evidence)} and {digest(back.evidence)}.",
         f"- Blind: {', '.join(sorted(live.blind)) or 'none'}.",
@@ -177,7 +177,7 @@ def hour(nodes: int, minutes: int = 60) -> str:
     return "\n".join(lines)
 
 
-def _figures(sides: Sequence[Looked]) -> str:
+def _figures(sides: Sequence[Looked], seconds: float) -> str:
     rows = [
         ("looks", *(f"{len(side.walls_s)}" for side in sides)),
         ("a look, median", *(f"{statistics.median(side.walls_s):.2f} s" for side in sides)),
@@ -185,9 +185,9 @@ def _figures(sides: Sequence[Looked]) -> str:
         ("questions of a look, median", *(f"{statistics.median(side.questions):.0f}" for side in sides)),
         ("questions of a look, most", *(f"{max(side.questions)}" for side in sides)),
         ("CPU of Prometheus", *(f"{side.server_s:.1f} s" for side in sides)),
-        ("of a core, over the hour", *(f"{side.server_s / 36:.2f} %" for side in sides)),
+        ("of a core, over that time", *(f"{100 * side.server_s / seconds:.2f} %" for side in sides)),
         ("CPU of the observer", *(f"{side.own_s:.1f} s" for side in sides)),
-        ("of a core, over the hour", *(f"{side.own_s / 36:.2f} %" for side in sides)),
+        ("of a core, over that time", *(f"{100 * side.own_s / seconds:.2f} %" for side in sides)),
     ]
     return table(("", "minute by minute", "one hour at once"), rows) + "\n"
 

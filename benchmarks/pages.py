@@ -213,11 +213,13 @@ _SERVING_RATES: Final = {
     "vllm:prompt_tokens_total": 8_000.0,
     "vllm:request_success_total": 5.0,
 }
-_LATENCIES: Final = (
-    "vllm:time_to_first_token_seconds",
-    "vllm:inter_token_latency_seconds",
-    "vllm:e2e_request_latency_seconds",
-)
+# Requests, or tokens, a second up to each bound: all but a few are quick.
+_BOUNDS: Final = ("0.05", "0.1", "0.5", "2.5", "+Inf")
+_LATENCIES: Final = {
+    "vllm:time_to_first_token_seconds": (1.0, 4.0, 4.98, 5.0, 5.0),
+    "vllm:inter_token_latency_seconds": (1_980.0, 1_995.0, 2_000.0, 2_000.0, 2_000.0),
+    "vllm:e2e_request_latency_seconds": (0.0, 0.0, 1.0, 4.98, 5.0),
+}
 
 
 _SENSORS: Final = (
@@ -247,8 +249,8 @@ def serving(start_s: float) -> tuple[Line, ...]:
     found.append(
         Line("gpuminutes_canary_run_timestamp_seconds", (("suite", "facts"),), None, (start_s,), SCRAPE_MS / 1000)
     )
-    for name in _LATENCIES:
-        for bound, rate in (("0.05", 0.0), ("0.1", 2.0), ("0.5", 4.9), ("2.5", 5.0), ("+Inf", 5.0)):
+    for name, rates in _LATENCIES.items():
+        for bound, rate in zip(_BOUNDS, rates, strict=True):
             found += _counters({f"{name}_bucket": rate}, ("le", bound))
-        found += _counters({f"{name}_sum": 1.0, f"{name}_count": 5.0})
+        found += _counters({f"{name}_sum": rates[-1] / 20, f"{name}_count": rates[-1]})
     return tuple(found)
