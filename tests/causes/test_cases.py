@@ -31,7 +31,8 @@ MOST_OFF_S = 30
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusClient]:
     folder = tmp_path_factory.mktemp("examples")
-    with prometheus(folder, signals_of(EXAMPLES)) as address, PrometheusClient(address, 60) as found:
+    server = prometheus(folder, signals_of(EXAMPLES), block_hours=31 * 24)
+    with server as address, PrometheusClient(address, 60) as found:
         yield found
 
 

@@ -51,13 +51,16 @@ def _escaped(value: str) -> str:
 
 
 @contextmanager
-def prometheus(folder: Path, signals: Signals) -> Iterator[str]:
-    """Gives the address of a server that knows the signals and scrapes nothing."""
+def prometheus(folder: Path, signals: Signals, block_hours: int = 24) -> Iterator[str]:
+    """Gives the address of a server that knows the signals and scrapes nothing.
+
+    promtool reads the whole text once for each block, so that samples of months want long ones; yet a server lists the
+    names of series by whole blocks.
+    """
     text, data, config = folder / "signals.txt", folder / "data", folder / "prometheus.yml"
     text.write_text(signals.openmetrics())
     config.write_text("global: {scrape_interval: 15s}\n")
-    # promtool reads the whole text once for each block: few blocks, though the samples lie months apart.
-    fill = ["promtool", "tsdb", "create-blocks-from", "openmetrics", "--max-block-duration=744h"]
+    fill = ["promtool", "tsdb", "create-blocks-from", "openmetrics", f"--max-block-duration={block_hours}h"]
     subprocess.run([*fill, str(text), str(data)], check=True, capture_output=True)
     port = free_port()
     command = [
