@@ -82,6 +82,8 @@ def ask(detector: Detector, question: Question, placer: Placer, settings: Settin
         exact, late, lacking = _truths(detector, form, question, told) if only is not None else ({}, {}, [])
         findings += lacking
         exact = {target: at for target, at in exact.items() if _speaks(form, target, question.watch)}
+        if only is not None and only.jobs:
+            exact = {target: at for target, at in exact.items() if target.job in only.jobs}
         if detector.clears and (exact or told):
             clears.update(_clears(form, question, {target.node for target in (*exact, *told)}))
         placed, unplaced = _placed(detector, form, question, placer, settings, exact, late, clears)
@@ -97,11 +99,16 @@ def _coarse(detector: Detector, form: Form, question: Question, told: Set[Target
     found = question.client.query(form.coarse, question.span.end_ms - 1)
     if not found and not told:
         return None
-    if detector.scope in ("job", "endpoint"):
-        # A job's series stand on all of its nodes, not only on those where the coarse predicate holds.
+    nodes = {series.labels.get("node", "") for series in found}
+    jobs: frozenset[str] = frozenset()
+    if detector.scope == "job" and not told:
+        # A job's series stand on all of its nodes: where the coarse predicate names nodes, it names all of them.
+        jobs = frozenset(series.labels.get("job_id", "") for series in found)
+    elif detector.scope in ("job", "endpoint"):
         return Only()
-    nodes = {series.labels.get("node", "") for series in found} | {target.node for target in told}
-    return Only(one_of("node", nodes)) if len(nodes) <= MOST_ASKED_ALONE and "" not in nodes else Only()
+    else:
+        nodes |= {target.node for target in told}
+    return Only(one_of("node", nodes), jobs) if len(nodes) <= MOST_ASKED_ALONE and "" not in nodes else Only()
 
 
 def _truths(

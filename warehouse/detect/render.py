@@ -79,9 +79,13 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """Nodes that are asked alone, as a matcher for series whose label `node` is the host itself; "" asks everyone."""
+    """Who is asked alone: nodes, as a matcher for series whose label `node` is the host itself; "" asks everyone.
+
+    `jobs` are then the only ones that may be hit: of others that share these nodes, not all of their nodes are asked.
+    """
 
     matcher: str = ""
+    jobs: frozenset[str] = frozenset()
 
 
 def short_ms(scrape_ms: int) -> int:
