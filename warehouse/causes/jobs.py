@@ -36,9 +36,46 @@ def per_job(aggregation: str, expr: str) -> str:
     return f"{aggregation} by (job_id) ({each(expr)})"
 
 
-def median(expr: str) -> str:
-    """Gives the middle GPU's value per job."""
-    return f"quantile by (job_id) (0.5, {each(expr)})"
+# Matching GPUs with jobs costs four times as much as matching nodes with jobs, for 10,000 GPUs as for ten; so what is
+# asked of every rank at every step goes by node. A node that several jobs share belongs to none of them here.
+_ON = 'max by (node, job_id) (gpuminutes_gpu_workload_info{job_id!=""})'
+_ALONE_ON = f"({_ON} unless on (node) count by (node) ({_ON}) > 1)"
+_ON_IN_SPAN = 'max by (node, job_id) (present_over_time(gpuminutes_gpu_workload_info{job_id!=""}[$span]))'
+
+
+def lowest(expr: str, on: str = _ALONE_ON) -> str:
+    """Gives the least of one value a GPU per job that has its nodes to itself."""
+    return f"min by (job_id) ({on} * on (node) group_left () min by (node) ({expr}))"
+
+
+def highest(expr: str, on: str = _ALONE_ON) -> str:
+    """Gives the most of one value a GPU per job that has its nodes to itself."""
+    return f"max by (job_id) ({on} * on (node) group_left () max by (node) ({expr}))"
+
+
+def middle(expr: str, on: str = _ALONE_ON) -> str:
+    """Gives the middle node's middle GPU per job that has its nodes to itself."""
+    return f"quantile by (job_id) (0.5, {on} * on (node) group_left () quantile by (node) (0.5, {expr}))"
+
+
+def low_in_span(family: str) -> str:
+    """Gives the least per job over the look, at or below what `lowest` gives at any time of it."""
+    return lowest(f"min_over_time({family}[$span])", _ON_IN_SPAN)
+
+
+def middle_in_span(family: str, of: str) -> str:
+    """Gives the middle per job of the least ("min") or the most ("max") over the look."""
+    return middle(f"{of}_over_time({family}[$span])", _ON_IN_SPAN)
+
+
+def high_in_span(family: str) -> str:
+    """Gives the most per job over the look."""
+    return highest(f"max_over_time({family}[$span])", _ON_IN_SPAN)
+
+
+def nodes_of(jobs: str) -> str:
+    """Gives the nodes of jobs, so that a detector asks of these alone."""
+    return f"{_ON_IN_SPAN} and on (job_id) ({jobs})"
 
 
 def job(families: Mapping[str, tuple[str, ...]], nodes: tuple[str, ...] = ("n1",)) -> dict[str, str]:

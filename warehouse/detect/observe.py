@@ -17,7 +17,7 @@ from warehouse.detect.fan_in import fan_in
 from warehouse.detect.hits import Answer, Hit, ask
 from warehouse.detect.members import members
 from warehouse.detect.place import Place, Placer
-from warehouse.detect.render import forms, host_of, series_of
+from warehouse.detect.render import forms, host_of, series_of, short_ms
 from warehouse.detect.runs import Grid, Run
 from warehouse.detect.site import OURS, Site
 from warehouse.detect.stitch import Following, abandon, detector_of, evidence_key, follow, name_in_key, unlatch
@@ -298,6 +298,9 @@ class _Telling:
 def _roaming(target: Target, question: Question, placer: Placer, at_ms: int) -> tuple[Place | None, list[Finding]]:
     """Gives where a job or an endpoint was at an instant."""
     found, teller = members(target, question, at_ms)
+    if not found:
+        # Dated by a range function, it may seem to begin before the job did.
+        found, teller = members(target, question, at_ms + short_ms(question.grid.step_ms))
     if found:
         return placer.gpus(found, teller)
     words = question.site.scopes.get(target.endpoint)

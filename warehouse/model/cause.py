@@ -106,6 +106,7 @@ class Detector:
         window_of: how the function over `$window` moves the edges.
         coarse: rare predicate over `$span`, asked once a look: gives (at least) every target of which `expr` may be
             true somewhere in the span, so that the rest of the fleet is not asked finely. "" where `expr` is cheap.
+            Of a job it may give `job_id` with every node of it: then these nodes alone are asked.
         onset_expr: the condition at one instant, where `$window` alone does not give it.
         witnesses: see `Witness`; without any the edges stay on the evaluation grid.
         stitch_ms: hits of one target that are at most this far apart are one episode.

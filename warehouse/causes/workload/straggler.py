@@ -1,6 +1,16 @@
 """One rank slows the rest."""
 
-from warehouse.causes.jobs import dcgm_job, each_in_span, job, median, per_job
+from warehouse.causes.jobs import (
+    dcgm_job,
+    high_in_span,
+    highest,
+    job,
+    low_in_span,
+    lowest,
+    middle,
+    middle_in_span,
+    nodes_of,
+)
 from warehouse.model.cause import Case, Cause, Detector, Threshold, Told
 from warehouse.model.state import State
 
@@ -8,13 +18,14 @@ _MINUTES = 60_000
 
 
 def _mean(family: str) -> str:
-    return f"max by (uuid) (avg_over_time({family}[$window]))"
+    return f"avg_over_time({family}[$window])"
 
 
 _TENSOR = _mean("gpuminutes_gpu_tensor_active_ratio")
 _ENGINE = _mean("gpuminutes_gpu_engine_active_ratio")
 _SM = _mean("gpuminutes_gpu_sm_active_ratio")
-_CLOCK = _mean('gpuminutes_gpu_clock_hertz{domain="sm"}')
+_SM_CLOCK = 'gpuminutes_gpu_clock_hertz{domain="sm"}'
+_CLOCK = _mean(_SM_CLOCK)
 _HELD_DOWN = (
     'max by (uuid) (max_over_time(gpuminutes_gpu_clock_event_active{reason=~"sw_power_cap|hw_slowdown|sw_thermal|'
     'hw_thermal|power_brake"}[$window]))'
@@ -23,8 +34,8 @@ _HELD_DOWN = (
 # Ranks that wait for each other do the same tensor work in the same time, whoever is slow; ranks of a pipeline with
 # unequal stages, replicas under unequal load and unrelated tasks do not.
 _SAME_WORK = (
-    f"{per_job('min', _TENSOR)} > on (job_id) $min_work_ratio * {median(_TENSOR)}"
-    f" and on (job_id) {median(_TENSOR)} > $min_tensor_ratio"
+    f"{lowest(_TENSOR)} > on (job_id) $min_work_ratio * {middle(_TENSOR)}"
+    f" and on (job_id) {middle(_TENSOR)} > $min_tensor_ratio"
 )
 _SAME_WORK_THRESHOLDS = (
     Threshold("min_work_ratio", 0.85, "of the middle GPU", "the spread of equal ranks is a few percent; our judgement"),
@@ -32,30 +43,21 @@ _SAME_WORK_THRESHOLDS = (
 )
 
 
-def _low(family: str) -> str:
-    return each_in_span(f"max by (uuid) (min_over_time({family}[$span]))")
-
-
-def _high(family: str) -> str:
-    return each_in_span(f"max by (uuid) (max_over_time({family}[$span]))")
-
-
 def _some_gpu_below(family: str, share: str) -> str:
-    """Gives jobs of which one GPU was below a share of the middle one's most, at any time of the look."""
-    middle = f"quantile by (job_id) (0.5, {_high(family)})"
-    return f"min by (job_id) ({_low(family)}) < on (job_id) {share} * {middle}"
+    """Gives jobs, with their nodes, of which a GPU was below a share of the middle one's most at times of the look."""
+    return nodes_of(f"{low_in_span(family)} < on (job_id) {share} * {middle_in_span(family, 'max')}")
 
 
-_LOWEST_ENGINE = f"{per_job('min', _ENGINE)} / on (job_id) {median(_ENGINE)}"
-_MIDDLE_SM = f"{median(_SM)} / on (job_id) {per_job('max', _SM)}"
+_LOWEST_ENGINE = f"{lowest(_ENGINE)} / on (job_id) {middle(_ENGINE)}"
+_MIDDLE_SM = f"{middle(_SM)} / on (job_id) {highest(_SM)}"
 # Of those alone that say that no reason holds them down: one that is held down has a cause of its own.
-_LOWEST_CLOCK = f"{per_job('min', f'{_CLOCK} and on (uuid) {_HELD_DOWN} == 0')} / on (job_id) {median(_CLOCK)}"
+_LOWEST_CLOCK = f"{lowest(f'{_CLOCK} and on (uuid) {_HELD_DOWN} == 0')} / on (job_id) {middle(_CLOCK)}"
 
-_ALL_NODES = ("n1", "n2")
+_ALL_NODES = ("n1", "n2", "n3")
 
 
 def _engine(slow: str, tensor: tuple[str, ...] = ("0.4x119",)) -> dict[str, str]:
-    """Gives four ranks, of which the first launches late."""
+    """Gives six ranks, of which the first launches late."""
     return job(
         {"gpuminutes_gpu_engine_active_ratio": (slow, "0.99x119"), "gpuminutes_gpu_tensor_active_ratio": tensor},
         _ALL_NODES,
@@ -63,7 +65,7 @@ def _engine(slow: str, tensor: tuple[str, ...] = ("0.4x119",)) -> dict[str, str]
 
 
 def _sm(slow: str, tensor: tuple[str, ...] = ("0.3x119",)) -> dict[str, str]:
-    """Gives four ranks, of which the first computes for longer."""
+    """Gives six ranks, of which the first computes for longer."""
     return job(
         {"gpuminutes_gpu_sm_active_ratio": (slow, "0.6x119"), "gpuminutes_gpu_tensor_active_ratio": tensor},
         _ALL_NODES,
@@ -71,7 +73,7 @@ def _sm(slow: str, tensor: tuple[str, ...] = ("0.3x119",)) -> dict[str, str]:
 
 
 def _clock(slow: str, tensor: str, reason: str = "0x119") -> dict[str, str]:
-    """Gives four ranks, of which the first has a low clock."""
+    """Gives six ranks, of which the first has a low clock."""
     return job(
         {
             "gpuminutes_gpu_clock_hertz{domain=sm}": (slow, "1980e6x119"),
@@ -134,12 +136,12 @@ CAUSE = Cause(
             ),
             cases=(
                 Case(
-                    "one of four has gaps for a quarter of the time",
+                    "one of six has gaps for a quarter of the time",
                     _engine("0.99x39 0.72x59 0.99x19"),
                     told=(Told("job:7", 600, 1500),),
                 ),
                 Case(
-                    "one of four does less work: unequal load",
+                    "one of six does less work: unequal load",
                     _engine("0.99x39 0.72x59 0.99x19", ("0.2x119", "0.4x119")),
                 ),
                 Case("gaps for three minutes", _engine("0.99x39 0.72x11 0.99x67")),
@@ -162,10 +164,14 @@ CAUSE = Cause(
             key="straggler_slow_kernels",
             version=1,
             # A rank that waits in a collective holds a few multiprocessors; the one that still computes holds most.
-            expr=f"{_MIDDLE_SM} < $max_middle_ratio and on (job_id) {_SAME_WORK}",
-            coarse=(
-                f"quantile by (job_id) (0.5, {_low('gpuminutes_gpu_sm_active_ratio')}) < on (job_id)"
-                f" $max_middle_ratio * max by (job_id) ({_high('gpuminutes_gpu_sm_active_ratio')})"
+            # One that does more work has a larger share of the model.
+            expr=(
+                f"{_MIDDLE_SM} < $max_middle_ratio and on (job_id) {_SAME_WORK}"
+                f" and on (job_id) {middle(_TENSOR)} > on (job_id) $min_work_ratio * {highest(_TENSOR)}"
+            ),
+            coarse=nodes_of(
+                f"{middle_in_span('gpuminutes_gpu_sm_active_ratio', 'min')} < on (job_id)"
+                f" $max_middle_ratio * {high_in_span('gpuminutes_gpu_sm_active_ratio')}"
             ),
             scope="job",
             state=State.DEGRADED,
@@ -184,11 +190,11 @@ CAUSE = Cause(
             ),
             cases=(
                 Case(
-                    "one of four computes while the others wait",
+                    "one of six computes while the others wait",
                     _sm("0.6x39 0.95x59 0.6x19"),
                     told=(Told("job:7", 600, 1500),),
                 ),
-                Case("one of four does more work", _sm("0.6x39 0.95x59 0.6x19", ("0.6x119", "0.3x119", "0.2x119"))),
+                Case("one of six does more work", _sm("0.6x39 0.95x59 0.6x19", ("0.6x119", "0.3x119"))),
             ),
             why="One GPU of the job computes far longer than the middle one for equal work: the others wait for it.",
         ),
@@ -199,10 +205,10 @@ CAUSE = Cause(
             # peers do not wait for it.
             expr=(
                 f"{_LOWEST_CLOCK} < $max_clock_ratio"
-                f" and on (job_id) {per_job('max', _TENSOR)} > on (job_id) $min_work_more * {median(_TENSOR)}"
+                f" and on (job_id) {highest(_TENSOR)} > on (job_id) $min_work_more * {middle(_TENSOR)}"
                 f" and on (job_id) {_SAME_WORK}"
             ),
-            coarse=_some_gpu_below('gpuminutes_gpu_clock_hertz{domain="sm"}', "$max_clock_ratio"),
+            coarse=_some_gpu_below(_SM_CLOCK, "$max_clock_ratio"),
             scope="job",
             state=State.DEGRADED,
             min_duration_ms=10 * _MINUTES,
