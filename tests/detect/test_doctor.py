@@ -21,6 +21,8 @@ def test_needed_is_what_must_be_there() -> None:
     expr = 'up{job="node"} == 0 and on (node) gpuminutes_x{kind="a"} > 0 and on (node) rate(node_y[5m]) > 1'
     assert needed(expr) == {'up{job="node"}', "gpuminutes_x", "node_y"}
     assert needed("gpuminutes_x > 0 unless on (node) node_y") == {"gpuminutes_x"}
+    # No XID yet is no blindness, as long as they are counted at all.
+    assert needed("gpuminutes_gpu_xid_last_timestamp_seconds > 0") == {"gpuminutes_gpu_xid_events_total"}
 
 
 def seeing(client: PrometheusClient, at_ms: int) -> set[str]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
 from warehouse.causes import load_causes
 from warehouse.detect.render import USE, forms, seconds
@@ -11,8 +14,14 @@ from warehouse.detect.words import Settings
 from warehouse.evidence.prometheus import PrometheusClient
 from warehouse.model.time import MS_PER_HOUR, Window
 
-# There only while something is wrong, or since it first was: their absence is good news and blinds nobody.
-ONLY_DURING_FAULTS = frozenset({"gpuminutes_gpu_down_reason", "gpuminutes_gpu_xid_last_timestamp_seconds"})
+# There only while something is wrong, or since it first was: their absence is good news and blinds nobody. Beside each,
+# what its exporter shows all the time.
+ONLY_DURING_FAULTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "gpuminutes_gpu_down_reason": "gpuminutes_gpu_up",
+        "gpuminutes_gpu_xid_last_timestamp_seconds": "gpuminutes_gpu_xid_events_total",
+    }
+)
 
 # A day, so that a family that shows only while jobs run is not missed on a quiet morning.
 _LOOK_BACK_MS = 24 * MS_PER_HOUR
@@ -42,7 +51,7 @@ def needed(expr: str) -> frozenset[str]:
     found = [_name(match) for match in USE.finditer(expr)]
     if " or " in expr or " unless " in expr or "__name__=~" in expr:
         found = found[:1]
-    return frozenset(found) - ONLY_DURING_FAULTS
+    return frozenset(ONLY_DURING_FAULTS.get(name, name) for name in found)
 
 
 def _name(match: re.Match[str]) -> str:

@@ -104,10 +104,9 @@ def _coarse(detector: Detector, form: Form, question: Question, told: Set[Target
     if detector.scope == "job" and not told:
         # A job's series stand on all of its nodes: where the coarse predicate names nodes, it names all of them.
         jobs = frozenset(series.labels.get("job_id", "") for series in found)
-    elif detector.scope in ("job", "endpoint"):
+    if detector.scope in ("job", "endpoint") and (not jobs or "" in jobs):
         return Only()
-    else:
-        nodes |= {target.node for target in told}
+    nodes |= {target.node for target in told}
     return Only(one_of("node", nodes), jobs) if len(nodes) <= MOST_ASKED_ALONE and "" not in nodes else Only()
 
 
