@@ -1,4 +1,4 @@
-# One image for the worker and the dashboard; the exporter runs on the GPU nodes themselves.
+# One image for the worker, the API and the dashboard; the exporter runs on the GPU nodes themselves.
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /src
 COPY . .
@@ -7,7 +7,7 @@ RUN python -m venv /build \
     && /build/bin/pip install --no-cache-dir --require-hashes -r requirements.txt \
     && /build/bin/python -m build --wheel --no-isolation --outdir /dist
 RUN python -m venv /opt/gpu-minutes \
-    && python tools/runtime_requirements.py dashboard > /dist/requirements.txt \
+    && python tools/runtime_requirements.py dashboard api > /dist/requirements.txt \
     && /opt/gpu-minutes/bin/pip install --no-cache-dir --require-hashes -r /dist/requirements.txt \
     && /opt/gpu-minutes/bin/pip install --no-cache-dir --no-index --no-deps /dist/*.whl
 

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ TARGETS = """
 
 def test_everything_is_published_on_loopback_alone() -> None:
     published = re.findall(r"^ +ports:(.*)$", COMPOSE, re.MULTILINE)
-    assert len(published) == 2
+    assert len(published) == 3
     assert [line for line in published if not re.fullmatch(r' \["127\.0\.0\.1:\d+:\d+"\]', line)] == []
     assert "network_mode" not in COMPOSE and "privileged: true" not in COMPOSE
 
@@ -53,3 +54,11 @@ def test_every_target_gets_the_label_that_detectors_join_on(tmp_path: Path, job:
     command = ["promtool", "check", "service-discovery", "--timeout=1s", config, job]
     found = json.loads(subprocess.run(command, capture_output=True, check=True, timeout=60).stdout)
     assert sorted(target["labels"]["node"] for target in found) == ["gpu-001.example.net", "gpu-002"]
+
+
+def test_the_rules_are_those_of_the_catalogue() -> None:
+    """`gpu-minutes rules` writes them; with the defaults of every setting."""
+    result = subprocess.run(
+        [sys.executable, "-m", "warehouse", "rules"], capture_output=True, text=True, timeout=60, cwd=ROOT, check=True
+    )
+    assert (ROOT / "deploy/rules/gpu-minutes.yml").read_text() == result.stdout, "run: make docs"
