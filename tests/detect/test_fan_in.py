@@ -182,3 +182,11 @@ def test_it_says_what_counting_every_minute_says(seed: int) -> None:
             for hit in [sum(start <= begun.get(other, -1) <= start + 60_000 for other in ROW.inside[domain])]
         )
         assert cause == (HALL if enough else "host/node_unreachable"), (node, begun)
+
+
+def test_what_was_judged_with_more_in_sight_stays_when_an_older_window_is_seen_again() -> None:
+    onsets = list(together(nodes(1, 5)).items())
+    whole = fan_in([lost("n1")], onsets, RULE, HALL, ROW, 0)
+    some = onsets[:4]
+    assert fan_in(whole, some, RULE, HALL, ROW, 0, until_ms=AT_MS + 10_000) == whole
+    assert fan_in([lost("n1")], some, RULE, HALL, ROW, 0, until_ms=AT_MS + 10_000)[0].cause == HALL

@@ -13,12 +13,19 @@ from warehouse.detect.words import Resolver
 from warehouse.model.cause import FanIn
 from warehouse.model.evidence import Evidence
 from warehouse.model.state import PPM
+from warehouse.model.time import LAST_MS
 
 Onsets = Sequence[tuple[str, int]]
 
 
 def fan_in(
-    items: Iterable[Evidence], onsets: Onsets, rule: FanIn, code: str, resolver: Resolver, since_ms: int
+    items: Iterable[Evidence],
+    onsets: Onsets,
+    rule: FanIn,
+    code: str,
+    resolver: Resolver,
+    since_ms: int,
+    until_ms: int = LAST_MS,
 ) -> list[Evidence]:
     """Gives the evidence with the domain's cause where enough of a domain's nodes began within the rule's time.
 
@@ -29,6 +36,7 @@ def fan_in(
         code: the domain's cause.
         resolver: which domains a node belongs to, and how many nodes each has.
         since_ms: what began earlier was judged when all of its neighbours could be seen, and stays as it is.
+        until_ms: end of what was seen; so does what was judged already, if neighbours may have begun behind it.
     """
     begun: dict[str, list[tuple[int, str]]] = {}
     for node, onset_ms in onsets:
@@ -36,7 +44,12 @@ def fan_in(
             begun.setdefault(domain, []).append((onset_ms, node))
     for found in begun.values():
         found.sort()
-    return [item if item.start_ms < since_ms else _judged(item, begun, rule, code, resolver) for item in items]
+    return [
+        item
+        if item.start_ms < since_ms or (item.cause == code and item.start_ms + rule.within_ms > until_ms)
+        else _judged(item, begun, rule, code, resolver)
+        for item in items
+    ]
 
 
 def _judged(

@@ -177,7 +177,9 @@ class _Look:
     def _fan_in(self, cause: Cause, rule: FanIn, reach: int) -> None:
         seen = self.seen[rule.of]
         since_ms = self.window.start_ms - reach + 2 * rule.within_ms
-        found = fan_in(seen.evidence, self.onsets[rule.of], rule, cause.code, self.resolver, since_ms)
+        found = fan_in(
+            seen.evidence, self.onsets[rule.of], rule, cause.code, self.resolver, since_ms, self.window.end_ms
+        )
         self.seen[rule.of] = replace(seen, evidence=found)
 
     def _tell_holes(self) -> gaps.Watch:
