@@ -12,7 +12,7 @@ class Config:
     """`database_url` None means the embedded PostgreSQL under `home`; every other None means that none is set.
 
     Two files hold what Prometheus wants to see: a bearer token, and further headers. `site_file` names the labels, jobs
-    and thresholds of the site.
+    and thresholds of the site, `alertmanager_url` whom to ask for alerts that are kept back.
     """
 
     home: Path
@@ -21,6 +21,7 @@ class Config:
     prometheus_token_file: Path | None = None
     prometheus_headers_file: Path | None = None
     site_file: Path | None = None
+    alertmanager_url: str | None = None
 
     @property
     def postgres_dir(self) -> Path:
@@ -39,6 +40,7 @@ def load() -> Config:
         prometheus_token_file=_file("GPU_MINUTES_PROMETHEUS_TOKEN_FILE"),
         prometheus_headers_file=_file("GPU_MINUTES_PROMETHEUS_HEADERS_FILE"),
         site_file=_file("GPU_MINUTES_SITE_FILE"),
+        alertmanager_url=os.environ.get("GPU_MINUTES_ALERTMANAGER_URL") or None,
     )
 
 

@@ -17,7 +17,8 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 
 from warehouse import clock, config, worker
-from warehouse.cli import edge
+from warehouse.alerts.poll import AlertmanagerClient, AlertmanagerError, poll
+from warehouse.cli import edge, listening
 from warehouse.detect.site_file import read_site
 from warehouse.detect.words import SOURCE, Settings
 from warehouse.errors import BadInput, Unreachable
@@ -48,10 +49,16 @@ _TIMEOUT_SECONDS = 30.0
     "--scrape-interval", type=click.FloatRange(min=1), default=15.0, show_default=True, help="Seconds of the scrapes."
 )
 @click.option("--listen", metavar="HOST:PORT", help="Serve the worker's own metrics here, such as 127.0.0.1:9482.")
+@click.option(
+    "--alertmanager",
+    metavar="URL",
+    help="Ask here for alerts that are silenced, inhibited or were left out (default: GPU_MINUTES_ALERTMANAGER_URL).",
+)
+@click.option("--receiver", metavar="NAME", help="Its receiver that delivers here; without one, all alerts are listed.")
 @click.option("--site-file", metavar="FILE", help="Labels, jobs and thresholds (default: GPU_MINUTES_SITE_FILE).")
 def COMMAND(
     once: bool, again: bool, until: str | None, since: str | None, every: float, book_every: float,
-    scrape_interval: float, listen: str | None, site_file: str | None,
+    scrape_interval: float, listen: str | None, site_file: str | None, alertmanager: str | None, receiver: str | None,
 ) -> None:  # fmt: skip
     """Watches the signals in Prometheus (GPU_MINUTES_PROMETHEUS_URL) and books what it sees.
 
@@ -81,6 +88,7 @@ def COMMAND(
             with _plain_failure():
                 run.catch_up()
         else:
+            run.alertmanager = _alertmanager(alertmanager or found.alertmanager_url, receiver)
             run.for_ever(every, listen)
 
 
@@ -95,6 +103,7 @@ class _Run:
     since_ms: int | None
     until_ms: int | None
     book_after_ms: int = 0
+    alertmanager: AlertmanagerClient | None = None
     metrics: WorkerMetrics = field(init=False)
     ended: threading.Event = field(default_factory=threading.Event)
 
@@ -128,6 +137,8 @@ class _Run:
             while not self.ended.is_set():
                 try:
                     self.catch_up()
+                    if self.alertmanager is not None:
+                        poll(self.engine, self.alertmanager, clock.now_ms())
                 except PrometheusError as exc:
                     self.metrics.failed(str(exc.kind))
                     click.echo(f"gpu-minutes: {exc}; trying again in {every_s:g} s", err=True)
@@ -135,6 +146,9 @@ class _Run:
                     self.metrics.failed(DATABASE)
                     said = f"gpu-minutes: the database does not answer: {_reason(exc)}; trying again in {every_s:g} s"
                     click.echo(said, err=True)
+                except AlertmanagerError as exc:
+                    self.metrics.failed("alertmanager")
+                    click.echo(f"gpu-minutes: {exc}; trying again in {every_s:g} s", err=True)
                 if bell.wait(every_s, self.ended):
                     self.metrics.woken()
 
@@ -145,6 +159,10 @@ class _Run:
         )
         self.metrics.looked(done, time.monotonic() - began_s, kind)
         _say(done)
+
+
+def _alertmanager(url: str | None, receiver: str | None) -> AlertmanagerClient | None:
+    return None if url is None else AlertmanagerClient(url, receiver)
 
 
 def _reason(exc: Exception) -> str:
@@ -165,13 +183,11 @@ def _serving(metrics: WorkerMetrics, listen: str | None) -> Iterator[None]:
     if listen is None:
         yield
         return
-    host, _, port = listen.rpartition(":")
-    if not host or not port.isdecimal():
-        raise BadInput(f"--listen: '{listen}' is no HOST:PORT such as 127.0.0.1:9482")
+    host, port = listening.address(listen, "127.0.0.1:9482")
     try:
-        server, thread = start_http_server(int(port), host, metrics.registry)
+        server, thread = start_http_server(port, host, metrics.registry)
     except OSError as exc:
-        raise BadInput(f"--listen: cannot listen on {listen}: {exc.strerror}") from exc
+        raise BadInput(f"--listen: cannot listen on {listening.shown(host, port)}: {exc.strerror}") from exc
     try:
         yield
     finally:
