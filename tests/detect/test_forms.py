@@ -25,10 +25,24 @@ def test_a_bmcs_series_are_read_with_the_labels_that_the_site_names() -> None:
     assert '"host"' in named.expr and '"instance"' not in named.expr
 
 
-def test_who_cannot_be_asked_coarsely_is_asked_finely() -> None:
-    """DCGM packs the reasons into one number, of which no function over a range can be taken."""
+def test_a_mask_is_asked_coarsely_by_its_size_and_finely_by_its_bit() -> None:
+    """DCGM packs the reasons into one number, whose bits no function over a range tells apart."""
     flag = 'gpuminutes_gpu_clock_event_active{reason="power_brake"}'
     asked = detector(f"{flag} == 1", coarse=f"max_over_time({flag}[$span]) == 1")
     found = {form.teller: form for form in forms(asked, Site(), SCRAPE_MS, SPAN_MS)}
     assert found["ours"].coarse == f"max_over_time({flag}[600s]) == 1"
-    assert found["dcgm"].coarse == "" and "DCGM_FI_DEV_CLOCKS_EVENT_REASONS" in found["dcgm"].expr
+    assert "[600s]) >= bool 128" in found["dcgm"].coarse and "/ 128) % 2" in found["dcgm"].expr
+
+
+def test_who_cannot_be_asked_coarsely_is_asked_finely() -> None:
+    flag = 'gpuminutes_gpu_clock_event_active{reason="power_brake"}'
+    asked = detector(f"{flag} == 1", coarse=f"min_over_time({flag}[$span]) == 0")
+    found = {form.teller: form for form in forms(asked, Site(), SCRAPE_MS, SPAN_MS)}
+    assert found["ours"].coarse and found["dcgm"].coarse == ""
+    assert "DCGM_FI_DEV_CLOCKS_EVENT_REASONS" in found["dcgm"].expr
+
+
+def test_a_function_over_a_mask_says_nothing_where_the_truth_is_asked() -> None:
+    flag = 'gpuminutes_gpu_clock_event_active{reason="power_brake"}'
+    found = forms(detector(f"max_over_time({flag}[10m]) == 1"), Site(), SCRAPE_MS, SPAN_MS)
+    assert "dcgm" not in {form.teller for form in found}

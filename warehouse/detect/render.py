@@ -205,10 +205,10 @@ def _form(detector: Detector, teller: str, site: Site, scrape_ms: int, span_ms: 
     def said(text: str, window_ms: int) -> str:
         return _said(_filled(text, detector, site, window_ms, span_ms), dialect, site, only) if text else ""
 
-    def said_if_it_can_be(text: str) -> str:
+    def said_loosely(text: str) -> str:
         # Who cannot be asked coarsely is asked finely: it costs more and finds the same.
         try:
-            return said(text, detector.window_ms)
+            return _said(_filled(text, detector, site, detector.window_ms, span_ms), dialect, site, only, loosely=True)
         except NotSaid:
             return ""
 
@@ -225,7 +225,7 @@ def _form(detector: Detector, teller: str, site: Site, scrape_ms: int, span_ms: 
         teller,
         said(detector.expr, detector.window_ms),
         said(onset, short),
-        said_if_it_can_be(detector.coarse),
+        said_loosely(detector.coarse),
         said(detector.lost_expr, detector.window_ms),
         tuple(said(clear, detector.window_ms) for clear in detector.clears),
         witnesses,
@@ -244,11 +244,11 @@ def _filled(text: str, detector: Detector, site: Site, window_ms: int, span_ms: 
     return Template(text).substitute(numbers, window=seconds(window_ms), span=seconds(span_ms))
 
 
-def _said(text: str, dialect: Dialect | None, site: Site, only: Only) -> str:
-    return USE.sub(lambda match: _one(match, dialect, site, only), text)
+def _said(text: str, dialect: Dialect | None, site: Site, only: Only, *, loosely: bool = False) -> str:
+    return USE.sub(lambda match: _one(match, dialect, site, only, loosely), text)
 
 
-def _one(match: re.Match[str], dialect: Dialect | None, site: Site, only: Only) -> str:
+def _one(match: re.Match[str], dialect: Dialect | None, site: Site, only: Only, loosely: bool) -> str:
     name = match["inner"] or match["bare"]
     asked = (match["asked"] or match["matchers"] or "{}")[1:-1]
     ours = _writer(name, "") == OURS
@@ -257,6 +257,7 @@ def _one(match: re.Match[str], dialect: Dialect | None, site: Site, only: Only) 
         use = Use(
             FAMILY_BY_NAME[name], parse_matchers(asked), match["function"] or "", match["range"] or "",
             match["before"] or "", match["behind"] or "", match["offset"] or match["shift"] or "",
+            loosely,
         )  # fmt: skip
         said = rewrite(use, dialect, site.labels[dialect.name])
         if said is None:

@@ -11,7 +11,7 @@ prints, or of more than seven capitals, which no exporter has been seen to write
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -158,6 +158,21 @@ def mask_bits(row: Mask, dialect: Dialect, matchers: Sequence[Matcher]) -> Itera
         if bit >= len(row.words):
             value += " == 1"
         yield labelled(value, row.family, (word,))
+
+
+def bits_reached(
+    row: Mask, dialect: Dialect, matchers: Sequence[Matcher], around: Callable[[str], str]
+) -> Iterable[str]:
+    """Gives for each bit where the largest of some masks reaches it: where it was set, and where a higher one was.
+
+    No function over a range tells the bits of masks apart.
+    """
+    asked = [matcher for matcher in matchers if matcher.label == row.family.labels[2]]
+    for bit, word in enumerate(row.words):
+        if all(matcher.allows(word) for matcher in asked):
+            selector = foreign_selector(row.name, dialect, row.family, (word,), matchers)
+            assert selector is not None
+            yield labelled(f"({around(selector)} >= bool {2**bit})", row.family, (word,))
 
 
 def _workload(row: Workload, dialect: Dialect, matchers: Sequence[Matcher]) -> Iterable[str]:

@@ -18,6 +18,7 @@ from warehouse.signals.alias import NO_UUID, Alias, Dialect, Mask, Workload
 from warehouse.signals.promql import (
     JOINED,
     Matcher,
+    bits_reached,
     first_of,
     foreign_selector,
     labelled,
@@ -48,7 +49,8 @@ EVERYWHERE: Final = (m.GPU_TEMPERATURE, m.GPU_POWER, m.GPU_UTILIZATION)
 class Use:
     """A family as an expression uses it: its matchers, and the function over a range around it, if any.
 
-    `before` and `behind` are the other arguments of that function, `range` what stands in the brackets.
+    `before` and `behind` are the other arguments of that function, `range` what stands in the brackets. Of one that is
+    used `loosely` more than the truth will do: a bit counts as set where the largest mask reaches it.
     """
 
     family: Family
@@ -58,6 +60,7 @@ class Use:
     before: str = ""
     behind: str = ""
     offset: str = ""
+    loosely: bool = False
 
     def around(self, series: str) -> str:
         """Gives the function around a selector, or the selector alone."""
@@ -96,9 +99,12 @@ def rewrite(use: Use, dialect: Dialect, node_labels: Sequence[str]) -> str | Non
 def _rows(use: Use, dialect: Dialect) -> Iterable[str]:
     for row in dialect.rows:
         if isinstance(row, Mask) and row.family is use.family:
-            if use.function:
+            if use.loosely and use.function == "max_over_time":
+                yield from bits_reached(row, dialect, use.matchers, use.around)
+            elif use.function:
                 return
-            yield from mask_bits(row, dialect, use.matchers)
+            else:
+                yield from mask_bits(row, dialect, use.matchers)
         elif isinstance(row, Alias) and row.family is use.family:
             found = _alias(row, use, dialect)
             if found is not None:
