@@ -55,7 +55,10 @@ _ALSO: Final = (
 
 
 def farm(nodes: int) -> Farm:
-    """Gives a farm: half of it one job, a quarter another, eighths and so on, the last twentieth idle or serving."""
+    """Gives a farm: a job of 128 nodes and others of 64, or halves of what is left where it is small.
+
+    The last twentieth is idle, but for a few nodes that serve.
+    """
     jobs, left = [], nodes * 19 // 20
     for size_ in (128, *(64,) * 100):
         if left < 2:
