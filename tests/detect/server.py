@@ -98,6 +98,7 @@ def prometheus(folder: Path, signals: Signals, *options: str) -> Iterator[str]:
 def victoria(folder: Path, signals: Signals, *options: str) -> Iterator[str]:
     """Gives the address of a VictoriaMetrics that knows the signals and scrapes nothing."""
     command = ["victoria-metrics", f"-storageDataPath={folder / 'data'}", "-retentionPeriod=100y", *options]
+    command.append("-search.maxQueryLen=256KB")  # as docs/prometheus.md asks
     with started(folder, command, "-httpListenAddr=", "/health") as address:
         if signals.marked:
             for piece in in_slices(signals.series()):

@@ -19,7 +19,7 @@ def detector(expr: str, scope: str = "gpu", coarse: str = "") -> Detector:
 def test_a_bmcs_series_are_read_with_the_labels_that_the_site_names() -> None:
     asked = detector('ipmi_sensor_state{type="Power Supply"} > 0', "node")
     (form,) = forms(asked, Site(), SCRAPE_MS, SPAN_MS)
-    assert '"node", ";", "node", "instance"' in form.expr
+    assert '"joined", ";", "node", "instance"' in form.expr
     assert form.names == {"ipmi_sensor_state"}
     (named,) = forms(asked, Site(labels={**Site().labels, "ipmi": ("host",)}), SCRAPE_MS, SPAN_MS)
     assert '"host"' in named.expr and '"instance"' not in named.expr

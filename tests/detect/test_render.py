@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.detect.server import Signals, prometheus
 from warehouse.causes import load_causes
 from warehouse.causes.examples import dcgm
-from warehouse.detect.render import forms
+from warehouse.detect.render import Only, forms
 from warehouse.detect.site import Site
 from warehouse.evidence.prometheus import PrometheusClient
 from warehouse.model.cause import Detector
@@ -25,31 +25,6 @@ def detector(expr: str, scope: str = "gpu", coarse: str = "") -> Detector:
     return Detector("seen", 1, expr, scope, State.DEGRADED, 60_000, "why", coarse=coarse)
 
 
-def test_raw_series_of_dcgm_name_the_node_and_the_gpu() -> None:
-    (form,) = forms(detector("DCGM_FI_DEV_XID_ERRORS == 54"), Site(), SCRAPE_MS, SPAN_MS)
-    assert form.teller == "dcgm"
-    for label, sources in (("node", '"Hostname"'), ("slot", "pci_bus_id"), ("uuid", '"UUID"')):
-        assert f'"{label}"' in form.expr and sources in form.expr, label
-
-
-def test_a_bmcs_series_are_read_with_the_labels_that_the_site_names() -> None:
-    asked = detector('ipmi_sensor_state{type="Power Supply"} > 0', "node")
-    (form,) = forms(asked, Site(), SCRAPE_MS, SPAN_MS)
-    assert '"node", ";", "node", "instance"' in form.expr
-    assert form.names == {"ipmi_sensor_state"}
-    (named,) = forms(asked, Site(labels={**Site().labels, "ipmi": ("host",)}), SCRAPE_MS, SPAN_MS)
-    assert '"host"' in named.expr and '"instance"' not in named.expr
-
-
-def test_who_cannot_be_asked_coarsely_is_asked_finely() -> None:
-    """DCGM packs the reasons into one number, of which no function over a range can be taken."""
-    flag = 'gpuminutes_gpu_clock_event_active{reason="power_brake"}'
-    asked = detector(f"{flag} == 1", coarse=f"max_over_time({flag}[$span]) == 1")
-    found = {form.teller: form for form in forms(asked, Site(), SCRAPE_MS, SPAN_MS)}
-    assert found["ours"].coarse == f"max_over_time({flag}[600s]) == 1"
-    assert found["dcgm"].coarse == "" and "DCGM_FI_DEV_CLOCKS_EVENT_REASONS" in found["dcgm"].expr
-
-
 def test_raw_series_of_dcgm_carry_our_labels_beside_their_own(tmp_path: Path) -> None:
     some = next(d for cause in load_causes().values() for d in cause.detectors if d.key == "gpu_off_bus")
     raw = replace(some, expr="DCGM_FI_DEV_XID_ERRORS == 79", witnesses=())
@@ -62,3 +37,28 @@ def test_raw_series_of_dcgm_carry_our_labels_beside_their_own(tmp_path: Path) ->
         (found,) = client.query(form.expr, AT_MS + 1_000)
     labels = {label: found.labels[label] for label in ("node", "slot", "uuid", "err_code")}
     assert labels == {"node": "n1", "slot": "00000000:1A:00.0", "uuid": "GPU-n1-0", "err_code": "79"}
+
+
+def test_series_of_another_exporter_are_narrowed_to_nodes_by_whichever_label_names_the_host(tmp_path: Path) -> None:
+    """Translated or raw, bare or over a range; the first label that is not empty decides, as everywhere."""
+    signals = Signals()
+    at_ms = [AT_MS + step * SCRAPE_MS for step in range(9)]
+    for step in at_ms:
+        for host in ({"Hostname": "n1"}, {"Hostname": "n2"}, {"hostname": "n1"}, {"node": "n1", "Hostname": "n9"}):
+            labels = {**dcgm(0), "Hostname": "", **host}
+            labels["UUID"] = "GPU-" + "-".join(host.values()) + str(len(host)) + min(host)
+            said = {label: text for label, text in labels.items() if text}
+            signals.put("DCGM_FI_DEV_POWER_USAGE", step, 100.0, **said)
+            signals.put("DCGM_FI_DEV_XID_ERRORS", step, 79.0, **said)
+    with prometheus(tmp_path, signals) as address, PrometheusClient(address, 60) as client:
+        for expr in (
+            "gpuminutes_gpu_power_watts < 200",
+            "max_over_time(gpuminutes_gpu_power_watts[60s]) < 200",
+            "DCGM_FI_DEV_XID_ERRORS == 79",
+            "max_over_time(DCGM_FI_DEV_XID_ERRORS[60s]) == 79",
+        ):
+            forms_of = {f.teller: f for f in forms(detector(expr), Site(), SCRAPE_MS, SPAN_MS, Only('node=~"n1|n7"'))}
+            found = client.query(forms_of["dcgm"].expr, at_ms[-1])
+            assert sorted((s.labels["node"], s.labels["uuid"]) for s in found) == [
+                ("n1", "GPU-n1-n92Hostname"), ("n1", "GPU-n11Hostname"), ("n1", "GPU-n11hostname"),
+            ], expr  # fmt: skip

@@ -16,8 +16,9 @@ from warehouse.detect.site import OURS, Site
 from warehouse.model.cause import Detector, Witness
 from warehouse.signals import load_dialects
 from warehouse.signals.alias import Dialect
+from warehouse.signals.promql import with_matcher
 from warehouse.signals.pushed import PUSHED_PREFIX
-from warehouse.signals.rewrite import Use, host, identified, parse_matchers, rewrite
+from warehouse.signals.rewrite import Use, host, hosts_alone, identified, parse_matchers, rewrite
 
 # How names begin, and who writes them, the first that fits; `up` belongs to whom its job says.
 WRITERS: Mapping[str, str] = {
@@ -257,7 +258,7 @@ def _one(match: re.Match[str], dialect: Dialect | None, site: Site, only: Only, 
         use = Use(
             FAMILY_BY_NAME[name], parse_matchers(asked), match["function"] or "", match["range"] or "",
             match["before"] or "", match["behind"] or "", match["offset"] or match["shift"] or "",
-            loosely,
+            loosely, hosts_alone(only.matcher, site.labels[dialect.name]),
         )  # fmt: skip
         said = rewrite(use, dialect, site.labels[dialect.name])
         if said is None:
@@ -271,18 +272,24 @@ def _one(match: re.Match[str], dialect: Dialect | None, site: Site, only: Only, 
     if only.matcher and site.labels[writer] == ("node",) and _says_node(name, writer):
         asked = f"{asked},{only.matcher}" if asked else only.matcher
     series = f"{name}{{{asked}}}" if asked else name
-    if match["function"]:
-        offset, behind = match["offset"] or "", match["behind"] or ""
-        series = f"{match['function']}({match['before'] or ''}{series}[{match['range']}]{offset}{behind})"
-    else:
-        series += match["shift"] or ""
-    if writer == "vllm":
-        series = host(series, site.endpoint, "endpoint")
     raw = next((d for d in load_dialects() if d.name == writer and d.name != OURS and not d.slot_info), None)
     if raw is not None and name != "up":
         # Read as they are, yet a hit must say which GPU: its labels are made as those of translated series.
-        return identified(series, raw, site.labels[writer])
+        hosts = hosts_alone(only.matcher if site.labels[writer] != ("node",) else "", site.labels[writer])
+        parts = [_in_function(match, with_matcher(series, host)) for host in hosts] or [_in_function(match, series)]
+        return identified(f"({' or '.join(parts)})" if hosts else parts[0], raw, site.labels[writer])
+    series = _in_function(match, series)
+    if writer == "vllm":
+        series = host(series, site.endpoint, "endpoint")
     return host(series, site.labels[writer])
+
+
+def _in_function(match: re.Match[str], series: str) -> str:
+    """Gives a selector as it was used: inside its function over a range, or shifted in time."""
+    if not match["function"]:
+        return series + (match["shift"] or "")
+    offset, behind = match["offset"] or "", match["behind"] or ""
+    return f"{match['function']}({match['before'] or ''}{series}[{match['range']}]{offset}{behind})"
 
 
 def _says_node(name: str, writer: str) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replaced
 from typing import Final
 
 from exporter import metrics as m
@@ -51,6 +52,7 @@ class Use:
 
     `before` and `behind` are the other arguments of that function, `range` what stands in the brackets. Of one that is
     used `loosely` more than the truth will do: a bit counts as set where the largest mask reaches it.
+    `hosts` are matchers that exclude each other: series that one of them selects are meant.
     """
 
     family: Family
@@ -61,9 +63,13 @@ class Use:
     behind: str = ""
     offset: str = ""
     loosely: bool = False
+    hosts: tuple[str, ...] = ()
 
     def around(self, series: str) -> str:
-        """Gives the function around a selector, or the selector alone."""
+        """Gives the function around a selector, or the selector alone; of some hosts, where they are named."""
+        if self.hosts:
+            parts = [replaced(self, hosts=()).around(with_matcher(series, host)) for host in self.hosts]
+            return f"({' or '.join(parts)})"
         if not self.function:
             return series + self.offset
         return f"{self.function}({self.before}{series}[{self.range}]{self.offset}{self.behind})"
@@ -202,6 +208,22 @@ def host(value: str, labels: Sequence[str], name: str = "node") -> str:
 
 
 _MATCHER = re.compile(r'\s*([a-zA-Z_]\w*)\s*(=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)"\s*(?:,|$)')
+
+
+def hosts_alone(matcher: str, labels: Sequence[str]) -> tuple[str, ...]:
+    """Gives matchers for series of some nodes only, one for each label that may name the host; they exclude each other.
+
+    Args:
+        matcher: `node=~"..."`, or "" for all nodes.
+        labels: as for `host`: the first that is not empty names it.
+    """
+    if not matcher:
+        return ()
+    pattern = matcher.removeprefix('node=~"').removesuffix('"')
+    return tuple(
+        ",".join((*(f'{before}=""' for before in labels[:at]), f'{label}=~"(?:{pattern})(?::.*)?"'))
+        for at, label in enumerate(labels)
+    )
 
 
 def parse_matchers(text: str) -> tuple[Matcher, ...]:

@@ -150,6 +150,7 @@ _STORAGE_WAIT = Detector(
                 **on_both("gpuminutes_gpu_allocated", "1x119"),
                 series("gpuminutes_gpu_utilization_ratio", gpu(0)): "0x119",
             },
+            also=("idle_allocated",),
         ),
     ),
     why="The node has booted, no work is on it, and its file systems are not ready yet.",

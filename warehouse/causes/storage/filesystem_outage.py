@@ -136,7 +136,11 @@ CAUSE = Cause(
                     told=(Told("n1/0", 600, 1200), Told("n1/1", 600, 1200)),
                 ),
                 Case("the same, and the job computes on", _error("0x39 1x39 0x19", "620x99")),
-                Case("a local disk", _error("0x39 1x39 0x19", "620x39 150x39 620x19", fstype="ext4")),
+                Case(
+                    "a local disk",
+                    _error("0x39 1x39 0x19", "620x39 150x39 620x19", fstype="ext4"),
+                    also=("local_disk_error",),
+                ),
             ),
             why="node_exporter gets no answer from a served file system, and this held GPU does not compute.",
         ),

@@ -69,6 +69,7 @@ CAUSE = Cause(
                 Case(
                     "a memory error stops the program: no exception of its own",
                     _xid("43", "_x40 596x79") | _xid("48", "_x40 595x79"),
+                    also=("hbm_uncorrectable_xid",),
                 ),
                 Case("one of yesterday", _xid("31", "-86400x119")),
             ),
@@ -97,7 +98,11 @@ CAUSE = Cause(
                     told=(Told("n1/0", 600, 600),),
                 ),
                 Case("a code of long ago", {series("DCGM_FI_DEV_XID_ERRORS", dcgm(0)): "13x119"}),
-                Case("the last code becomes 79", {series("DCGM_FI_DEV_XID_ERRORS", dcgm(0)): "0x39 79x79"}),
+                Case(
+                    "the last code becomes 79",
+                    {series("DCGM_FI_DEV_XID_ERRORS", dcgm(0)): "0x39 79x79"},
+                    also=("gpu_off_bus_xid_dcgm",),
+                ),
             ),
             why="The last error that DCGM names became one that a program causes itself.",
         ),

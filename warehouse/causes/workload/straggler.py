@@ -234,6 +234,7 @@ CAUSE = Cause(
                 Case(
                     "heat holds them down: a cause of its own",
                     _clock("1980e6x39 1410e6x59 1980e6x19", "0.3x39 0.42x59 0.3x19", "0x39 1x59 0x19"),
+                    also=("gpu_sw_thermal",),
                 ),
                 Case("nobody waits for it", _clock("1980e6x39 1410e6x59 1980e6x19", "0.3x119")),
             ),
