@@ -24,7 +24,7 @@ from typing import Final
 import httpx
 
 from benchmarks.http import free_port
-from benchmarks.looks import Cost, Looked, MeteredClient, attributed, canonical, cut, digest, look
+from benchmarks.looks import Cost, Looked, MeteredClient, as_the_worker_does, attributed, canonical, cut, digest, look
 from benchmarks.page import table, write_block
 from benchmarks.processes import size
 from benchmarks.remote_write import Writer
@@ -38,6 +38,8 @@ from warehouse.model.time import MS_PER_DAY, MS_PER_HOUR, MS_PER_MINUTE, MS_PER_
 
 START_MS: Final = parse_instant("2026-03-02T09:50:00Z")
 NODES: Final = 1_250
+# As `gpu-minutes run` does: the urgent detectors every minute, every one every five.
+WHOLE_MS: Final = 5 * MS_PER_MINUTE
 BEFORE_MS: Final = 10 * MS_PER_MINUTE
 # Samples of the last scrapes may still be on their way: the last look ends before the replay does.
 AFTER_MS: Final = MS_PER_MINUTE
@@ -153,9 +155,9 @@ def hour(nodes: int, minutes: int = 60) -> str:
         filled = fill(address, replay)
         _tell(filled)
         sides = []
-        for step_ms in (MS_PER_MINUTE, MS_PER_HOUR):
+        for looks in (as_the_worker_does(asked, MS_PER_MINUTE, WHOLE_MS), cut(asked, MS_PER_HOUR)):
             with MeteredClient(address, 120.0, server) as client, attributed(client):
-                sides.append((look(cut(asked, step_ms), client, place, Settings(), server), client))
+                sides.append((look(looks, client, place, Settings(), server), client))
                 _tell(f"{len(sides[-1][0].walls_s)} looks, {sum(sides[-1][0].walls_s):.1f} s")
         memory_mb = size(server).resident_mb
     (live, _), (back, _) = sides
@@ -237,9 +239,14 @@ def day(nodes: int, troubles: int, hours: int, seed: int) -> str:
         filled = fill(address, Replay(place, window, found, families()))
         _tell(filled)
         sides = []
-        for title, step_ms in (("minutes", MS_PER_MINUTE), ("hours", MS_PER_HOUR), ("at once", MS_PER_DAY)):
+        for title, looks in (
+            ("as the worker looks", as_the_worker_does(asked, MS_PER_MINUTE, WHOLE_MS)),
+            ("minutes", cut(asked, MS_PER_MINUTE)),
+            ("hours", cut(asked, MS_PER_HOUR)),
+            ("at once", cut(asked, MS_PER_DAY)),
+        ):
             with MeteredClient(address, 300.0, server) as client:
-                side = look(cut(asked, step_ms), client, place, Settings(), server)
+                side = look(looks, client, place, Settings(), server)
             sides.append(side)
             rows.append(
                 (title, f"{len(side.walls_s)}", f"{sum(side.walls_s):.1f} s", f"{side.server_s:.1f} s",

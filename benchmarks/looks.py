@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from benchmarks import processes
 from warehouse.detect import observe as observing
 from warehouse.detect.hits import Answer
-from warehouse.detect.observe import observe
+from warehouse.detect.observe import observe, urgent
+from warehouse.detect.site import Site
 from warehouse.detect.words import Finding, Resolver, Settings
 from warehouse.evidence.prometheus import PrometheusClient, Series
 from warehouse.model.cause import Detector
@@ -126,7 +127,7 @@ class Looked:
 
 
 def look(
-    windows: Iterable[Window],
+    windows: Iterable[Window | tuple[Window, Set[str]]],
     client: PrometheusClient,
     resolver: Resolver,
     settings: Settings,
@@ -136,7 +137,7 @@ def look(
     """Observes windows one after the other, keeping what is told by its key as a store does.
 
     Args:
-        windows: in order of time.
+        windows: in order of time; beside one, the keys of the detectors that look at it alone.
         client: the signals.
         resolver: the fleet.
         settings: how it is scraped.
@@ -146,21 +147,34 @@ def look(
     found, store = Looked(), {item.key: item for item in known}
     servers = [server] if server else []
     server_s, own_s = processes.cpu_s(servers), time.process_time()
-    for window in windows:
+    for one in windows:
+        window, only = one if isinstance(one, tuple) else (one, None)
         asked = client.questions if isinstance(client, MeteredClient) else 0
         wall = time.perf_counter()
         reaching = [item for item in store.values() if item.end_ms is None or item.end_ms > window.start_ms]
-        seen = observe(window, client, resolver, reaching, settings)
+        seen = observe(window, client, resolver, reaching, settings, only)
         store.update({item.key: item for item in seen.evidence})
         found.walls_s.append(time.perf_counter() - wall)
         if isinstance(client, MeteredClient):
             client.asking = NOBODY
             found.questions.append(client.questions - asked)
         found.findings |= set(seen.findings)
-        found.blind = seen.blind
+        if only is None:
+            found.blind = seen.blind
     found.server_s, found.own_s = processes.cpu_s(servers) - server_s, time.process_time() - own_s
     found.evidence = sorted(store.values(), key=lambda item: (item.start_ms, item.key))
     return found
+
+
+def as_the_worker_does(window: Window, step_ms: int, whole_ms: int) -> Iterator[Window | tuple[Window, Set[str]]]:
+    """Gives the looks of a worker: every detector now and then, the urgent ones at every step in between."""
+    read_ms = window.start_ms
+    for end_ms in range(window.start_ms + step_ms, window.end_ms + 1, step_ms):
+        if end_ms - read_ms >= whole_ms or end_ms == window.end_ms:
+            yield Window(read_ms, end_ms)
+            read_ms = end_ms
+        else:
+            yield Window(read_ms, end_ms), urgent(Site())
 
 
 def cut(window: Window, step_ms: int) -> Iterator[Window]:

@@ -34,7 +34,11 @@ class WorkerMetrics:
         self._client = client
         self._gauges: dict[str, float] = {}
         self._blind: dict[str, bool] = {}
-        self._looks = self._counter("looks", "Looks that were stored: for the first time, or once more.", "kind")
+        self._looks = self._counter(
+            "looks",
+            "Looks that were stored: of every detector for the first time, once more, or of the urgent ones.",
+            "kind",
+        )
         self._failures = self._counter("failures", "Looks that failed and will be made again, by reason.", "reason")
         self._evidence = self._counter("evidence", "Evidence told: new, gone on or ended, as before.", "what")
         self._woken = self._counter("woken", "Looks made at once because an alert came in.")
@@ -48,7 +52,8 @@ class WorkerMetrics:
         self._evidence.labels("new").inc(len(intake.evidence) - len(intake.superseded))
         self._evidence.labels("went_on").inc(len(intake.superseded))
         self._evidence.labels("as_before").inc(intake.repeated)
-        self._blind = {key: key in step.blind for key in self._blind.keys() | step.blind}
+        if kind != "urgent":  # that asks some detectors alone
+            self._blind = {key: key in step.blind for key in self._blind.keys() | step.blind}
 
     def reached(self, read_ms: int) -> None:
         """Notes how far the signals have been read."""

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Engine, create_engine
 
 from benchmarks.detect import BEFORE_MS, START_MS, families, fill, prometheus, script
-from benchmarks.looks import canonical, cut, digest, look
+from benchmarks.looks import as_the_worker_does, canonical, cut, digest, look
 from benchmarks.replay import Farm, Replay
 from benchmarks.troubles import KINDS, Trouble, drawn
 from warehouse import worker
@@ -74,7 +74,8 @@ def windows_of_the_worker(engine: Engine) -> list[Window]:
 
 
 def test_minutes_and_hours_and_one_run_give_the_same_bytes(client: PrometheusClient, engine: Engine) -> None:
-    live = look(cut(ASKED, MS_PER_MINUTE), client, PLACE, SETTINGS)
+    """Live as the worker is: the urgent detectors every minute, every detector every five."""
+    live = look(as_the_worker_does(ASKED, MS_PER_MINUTE, 5 * MS_PER_MINUTE), client, PLACE, SETTINGS)
     late = windows_of_the_worker(engine)
     assert (late[0].start_ms, late[-1].end_ms) == (ASKED.start_ms, ASKED.end_ms) and len(late) == 2
     hours = look(late, client, PLACE, SETTINGS)

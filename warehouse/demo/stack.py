@@ -197,7 +197,16 @@ def _start_signals(setup: Setup, supervisor: Supervisor, ports: Ports) -> str | 
     say(f"Prometheus: {url}")
     supervisor.set_env("GPU_MINUTES_PROMETHEUS_URL", url)
     command = [sys.executable, *_GPU_MINUTES, "run"]
-    command += ["--every", str(_WORKER_EVERY_S), "--book-every", "60", "--scrape-interval", str(SCRAPE_S)]
+    command += [
+        "--every",
+        str(_WORKER_EVERY_S),
+        "--whole-every",
+        "0",
+        "--book-every",
+        "60",
+        "--scrape-interval",
+        str(SCRAPE_S),
+    ]
     supervisor.start(Child("the worker", command, layout.logs / "worker.log", grace_s=30.0))
     say(f"worker: looks every {_WORKER_EVERY_S} s")
     return url

@@ -100,6 +100,12 @@ def sees(detector: Detector, settings: Settings, names: Set[str]) -> bool:
 Judged = tuple[Cause, Detector]
 
 
+def urgent(site: Site) -> frozenset[str]:
+    """Gives the keys of the detectors that should wake somebody, and of those whose evidence such a one speaks by."""
+    pages = [detector for _, detector in catalogue(site) if detector.severity == "page"]
+    return frozenset({d.key for d in pages} | {d.fan_in.of for d in pages if d.fan_in is not None})
+
+
 def catalogue(site: Site) -> list[Judged]:
     """Gives the detectors that a site runs, each with its cause: the catalogue's, then its own."""
     causes = load_causes()

@@ -8,7 +8,7 @@ from warehouse.model.state import State
 _STATE, _STATUS = "gpuminutes_gpu_fabric_state", "gpuminutes_gpu_fabric_status"
 _DCGM_STATE = "DCGM_FI_DEV_FABRIC_MANAGER_STATUS"
 _SXIDS = ("DCGM_FI_DEV_NVSWITCH_FATAL_ERRORS", "DCGM_FI_DEV_SXID_FATAL_ERROR")
-_WHEN_DIFFERENT = " or ".join(f"max by (node) ({name} offset 125s)" for name in _SXIDS)
+_BEFORE = " or ".join(f"max by (node) ({name} offset 125s)" for name in _SXIDS)
 _SHOWN = " or ".join(f"max by (node) ({name} > 0)" for name in _SXIDS)
 
 
@@ -73,7 +73,10 @@ _SXID = Detector(
     key="nvswitch_sxid_dcgm",
     version=1,
     # The value is the last fatal SXid of a switch and stays; only a change that was seen is an event.
-    expr=f"({_SHOWN}) != on (node) ({_WHEN_DIFFERENT})",
+    # Not by `!=`: VictoriaMetrics takes a value that is not there for a different one.
+    expr=(
+        f"({_SHOWN}) unless on (node) (({_SHOWN}) == on (node) ({_BEFORE})) and on (node) group by (node) ({_BEFORE})"
+    ),
     scope="node",
     state=State.DOWN,
     min_duration_ms=0,

@@ -19,6 +19,7 @@ from sqlalchemy.exc import OperationalError
 from warehouse import clock, config, worker
 from warehouse.alerts.poll import AlertmanagerClient, AlertmanagerError, poll
 from warehouse.cli import edge, listening
+from warehouse.detect.observe import catalogue, urgent
 from warehouse.detect.site_file import read_site
 from warehouse.detect.words import SOURCE, Settings
 from warehouse.errors import BadInput, Unreachable
@@ -39,6 +40,13 @@ _TIMEOUT_SECONDS = 30.0
 @click.option("--since", metavar="T", help="Where to begin when nothing was read yet (default: one hour ago).")
 @click.option("--every", type=click.FloatRange(min=0.1), default=60.0, show_default=True, help="Seconds between looks.")
 @click.option(
+    "--whole-every",
+    type=click.FloatRange(min=0),
+    default=300.0,
+    show_default=True,
+    help="Seconds between looks with every detector; in between, those look that should wake somebody.",
+)
+@click.option(
     "--book-every",
     type=click.FloatRange(min=0),
     default=300.0,
@@ -57,7 +65,7 @@ _TIMEOUT_SECONDS = 30.0
 @click.option("--receiver", metavar="NAME", help="Its receiver that delivers here; without one, all alerts are listed.")
 @click.option("--site-file", metavar="FILE", help="Labels, jobs and thresholds (default: GPU_MINUTES_SITE_FILE).")
 def COMMAND(
-    once: bool, again: bool, until: str | None, since: str | None, every: float, book_every: float,
+    once: bool, again: bool, until: str | None, since: str | None, every: float, whole_every: float, book_every: float,
     scrape_interval: float, listen: str | None, site_file: str | None, alertmanager: str | None, receiver: str | None,
 ) -> None:  # fmt: skip
     """Watches the signals in Prometheus (GPU_MINUTES_PROMETHEUS_URL) and books what it sees.
@@ -81,6 +89,7 @@ def COMMAND(
     with PrometheusClient(url, _TIMEOUT_SECONDS, access) as client:
         run = _Run(engine, client, settings, edge.act("observe", "").author, since_ms, until_ms)
         run.book_after_ms = 0 if once else round(book_every * MS_PER_SECOND)
+        run.whole_every_ms = 1 if once else max(1, round(whole_every * MS_PER_SECOND))
         if again:
             with _plain_failure():
                 run.again()
@@ -103,6 +112,7 @@ class _Run:
     since_ms: int | None
     until_ms: int | None
     book_after_ms: int = 0
+    whole_every_ms: int = 1
     alertmanager: AlertmanagerClient | None = None
     metrics: WorkerMetrics = field(init=False)
     ended: threading.Event = field(default_factory=threading.Event)
@@ -114,12 +124,26 @@ class _Run:
         """Looks at everything up to the present, then once more at what late samples may have changed."""
         now_ms = clock.now_ms() if self.until_ms is None else min(self.until_ms, clock.now_ms())
         first_ms = clock.now_ms() - MS_PER_HOUR if self.since_ms is None else self.since_ms
-        while not self.ended.is_set() and (window := worker.next_window(self.engine, self.settings, now_ms, first_ms)):
+        while not self.ended.is_set():
+            window = worker.next_window(self.engine, self.settings, now_ms, first_ms, self.whole_every_ms)
+            if window is None:
+                break
             self._look(window, "first", SOURCE)
+        if not self.ended.is_set():
+            self._look_urgently(now_ms, first_ms)
         if not self.ended.is_set() and (window := worker.second_window(self.engine, clock.now_ms())):
             self._look(window, "again", worker.AGAIN)
         if (read_ms := worker.read_until(self.engine)) is not None:
             self.metrics.reached(read_ms)
+
+    def _look_urgently(self, now_ms: int, first_ms: int) -> None:
+        """Looks at what is too new for every detector with those that should wake somebody, or that an alert names."""
+        keys, waiting = worker.alerted(self.engine)
+        window = worker.next_window(self.engine, self.settings, now_ms, first_ms)
+        if window is not None:
+            known = {detector.key for _, detector in catalogue(self.settings.site)}
+            self._look(window, "urgent", None, urgent(self.settings.site) | (keys & known))
+        worker.dealt_with(self.engine, waiting)
 
     def again(self) -> None:
         """Looks at a stretch of time as if nobody had; what it changes is a revision."""
@@ -152,11 +176,12 @@ class _Run:
                 if bell.wait(every_s, self.ended):
                     self.metrics.woken()
 
-    def _look(self, window: Window, kind: str, source: str | None) -> None:
+    def _look(self, window: Window, kind: str, source: str | None, only: frozenset[str] | None = None) -> None:
         began_s = time.monotonic()
         done = worker.step(
-            self.engine, self.client, self.settings, window, self.author, clock.now_ms(), self.book_after_ms, source
-        )
+            self.engine, self.client, self.settings, window, self.author, clock.now_ms(), self.book_after_ms, source,
+            only,
+        )  # fmt: skip
         self.metrics.looked(done, time.monotonic() - began_s, kind)
         _say(done)
 
