@@ -120,6 +120,7 @@ def test_a_restart_between_two_looks_loses_nothing(tmp_path: Path) -> None:
     last_ms, first_ms = scrapes_around("n3", STOPPED)
     assert [found[1:] for found in spans(once.evidence) if found[0] == "n3"] == [
         ("no_samples", State.UNKNOWN, last_ms, first_ms),
+        ("node_rebooted", State.DOWN, lost.end_ms - MS_PER_MINUTE, lost.end_ms - MS_PER_MINUTE),
         ("node_unreachable", State.DOWN, proven_ms, last_ms),
         ("node_unreachable", State.DOWN, first_ms, answered_ms),
     ]

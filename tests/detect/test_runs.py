@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from tests.detect.fleet import Fleet
 from warehouse.detect.holes import find_holes, tell_holes
-from warehouse.detect.runs import Chain, Dating, Grid, Hole, Run, chains, confirm, date_run, joined, latched
+from warehouse.detect.runs import Chain, Dating, Grid, Hole, Run, chains, confirm, date_run, joined, latched, parted
 from warehouse.detect.stitch import Following, abandon, evidence_key, extend, follow, unlatch
 from warehouse.model.evidence import Evidence
 from warehouse.model.state import State
-from warehouse.model.time import Window
+from warehouse.model.time import MS_PER_HOUR, Window
 
 STEP = 15
 GRID = Grid(0, 300, STEP)
@@ -200,3 +200,26 @@ def test_a_key_with_a_thousand_nodes_stays_short() -> None:
 def test_a_told_hole_that_late_samples_filled_keeps_no_length() -> None:
     hole = told(50, None, key="no_samples")
     assert tell_holes({}, [hole], Window(100, 200), Fleet(("a",))) == ([told(50, 50, key="no_samples")], [])
+
+
+def test_a_second_event_begins_where_the_time_that_is_said_becomes_another() -> None:
+    values = {0: 100.0, 15: 100.0, 30: 101.5, 45: 700.0, 75: 700.0}
+    assert parted(Chain(0, 75), values, STEP) == [Chain(0, 30), Chain(45, 75)]
+    assert parted(Chain(0, 30, confirmed=False), values, STEP) == [Chain(0, 30, confirmed=False)]
+
+
+def test_the_lost_part_of_what_goes_on_is_asked_from_its_onset_and_once_an_hour() -> None:
+    asked: list[tuple[int, int | None]] = []
+
+    def lost_of(start_ms: int, end_ms: int | None) -> int | None:
+        asked.append((start_ms, end_ms))
+        return 7
+
+    how = Following(30, 0, lost_of=lost_of)
+    hour = MS_PER_HOUR
+    seen_late = Run(hour - 500, None, hour)
+    assert follow([seen_late], [told(50, None)], Window(hour - 900, hour - 1), how).continued == [told(50, None)]
+    crossed = follow([seen_late], [told(50, None)], Window(hour - 900, hour), how).continued
+    assert (asked, crossed[0].lost_ppm) == ([(50, None)], 7)
+    ended = follow([Run(hour - 500, hour - 300, hour)], [told(50, None)], Window(hour - 900, hour - 1), how).continued
+    assert (asked[-1], ended[0].lost_ppm) == ((50, hour - 300), 7)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from warehouse.detect.holes import Watch
 from warehouse.detect.lost import lost_ppm
 from warehouse.detect.members import nodes_of_jobs
 from warehouse.detect.place import Place, Placer
 from warehouse.detect.render import IDENTITY, Form, Only, forms, short_ms
-from warehouse.detect.runs import Dating, Hole, Run, chains, confirm, date_run, joined, latched
+from warehouse.detect.runs import Dating, Hole, Run, chains, confirm, date_run, joined, latched, parted
 from warehouse.detect.sight import sight_of
 from warehouse.detect.site import OURS
+from warehouse.detect.stitch import LostOf, no_loss
 from warehouse.detect.targets import Question, Target, missing_label, one_of, target_of
 from warehouse.detect.witnesses import witness_points
 from warehouse.detect.words import SOURCE, Finding, Settings
@@ -40,7 +42,7 @@ class Hit:
     name: str
     place: Place | None
     runs: list[Run]
-    lost: Mapping[Run, int] = field(default_factory=dict)
+    lost_of: LostOf = no_loss
 
     @property
     def unplaced(self) -> bool:
@@ -232,8 +234,9 @@ def _placed(
         if detector.momentary:
             # One that was under way when the look began was told by an earlier look.
             runs = [replace(run, end_ms=run.start_ms, earliest_end_ms=None) for run in runs if not run.cut_off]
-        lost = {run: part for run in runs if (part := lost_ppm(detector, form, question, target, run)) is not None}
-        hits.append(Hit(target, target.roaming or (place.scope if place else ""), place, runs, lost))
+        # Asked only where it may have changed, see `follow`.
+        lost_of = partial(lost_ppm, detector, form, question, target)
+        hits.append(Hit(target, target.roaming or (place.scope if place else ""), place, runs, lost_of))
     return hits, findings
 
 
@@ -251,6 +254,8 @@ def _runs(
     seen_through: Sequence[Hole] = () if target.roaming else holes
     found = confirm(chains(exact.keys() - blind, grid.step_ms, seen_through), late.keys() - blind)
     found = joined(found, detector.stitch_ms, holes)
+    if detector.dated_by_value:
+        found = [part for chain in found for part in parted(chain, exact, grid.step_ms)]
     how = _dating(detector, settings)
     runs = [date_run(chain, grid, last_seen_ms, witnesses, holes, how) for chain in found]
     if detector.dated_by_value:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from decimal import ROUND_HALF_EVEN, Decimal
 
 from warehouse.detect.render import IDENTITY, Form, Only, forms
-from warehouse.detect.runs import Run
 from warehouse.detect.targets import Question, Target, one_of, target_of
 from warehouse.model.cause import Detector
 from warehouse.model.state import PPM
@@ -27,19 +26,20 @@ def _of_node(detector: Detector, form: Form, question: Question, target: Target)
     return next((other.lost_expr for other in again if other.teller == form.teller), form.lost_expr)
 
 
-def lost_ppm(detector: Detector, form: Form, question: Question, target: Target, run: Run) -> int | None:
-    """Gives the lost part of a run in parts per million, None where neither the kind of fault nor the series say it.
+def lost_ppm(
+    detector: Detector, form: Form, question: Question, target: Target, start_ms: int, end_ms: int | None
+) -> int | None:
+    """Gives the lost part of an episode in parts per million, None where neither kind of fault nor series say it.
 
     Raises:
         PrometheusError: when Prometheus gives no whole answer.
     """
     if not form.lost_expr:
         return detector.lost_ppm
-    end_ms = run.end_ms
     if end_ms is None:
         full_hour_ms = question.grid.horizon_ms // MS_PER_HOUR * MS_PER_HOUR
-        end_ms = max(full_hour_ms, run.start_ms + detector.min_duration_ms)
-    window = Window(run.start_ms, min(max(end_ms, run.start_ms + 1), question.grid.horizon_ms))
+        end_ms = max(full_hour_ms, start_ms + detector.min_duration_ms)
+    window = Window(start_ms, max(start_ms + 1, min(end_ms, question.grid.horizon_ms)))
     step_ms = question.grid.step_ms if window.length_ms <= _FINE_MS else 5 * MS_PER_MINUTE
     expr = _of_node(detector, form, question, target)
     parts = [

@@ -230,7 +230,7 @@ class _Look:
                 for name in [name for name in by_name if name.split("/")[0] == hit.target.node]:
                     seen.evidence.extend(by_name.pop(name))
                 continue
-            how = Following(self._minimum_ms(detector), telling.question.span.start_ms, detector.momentary, hit.lost)
+            how = Following(self._minimum_ms(detector), telling.question.span.start_ms, detector.momentary, hit.lost_of)
             followed = follow(hit.runs, known, self.window, how)
             seen.evidence.extend(followed.continued)
             if any(run.cut_off for run in followed.fresh):
@@ -264,7 +264,7 @@ class _Look:
             slots=place.slots,
             state=detector.state,
             cause=telling.cause.code,
-            lost_ppm=hit.lost.get(run),
+            lost_ppm=hit.lost_of(run.start_ms, run.end_ms),
             detail=hit.target.detail or detector.why,
             job=hit.target.job or None,
             basis=detector.basis,

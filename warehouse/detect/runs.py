@@ -8,7 +8,7 @@ taken. The end is the first good sample.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from warehouse.evidence.prometheus import Points
@@ -108,6 +108,23 @@ def joined(found: Sequence[Chain], stitch_ms: int, holes: Sequence[Hole] = ()) -
         else:
             whole.append(chain)
     return whole
+
+
+# A clock that is set right moves the time of a boot a little, and no second boot is as near.
+_SAME_S = 5.0
+
+
+def parted(chain: Chain, values: Mapping[int, float], step_ms: int) -> list[Chain]:
+    """Cuts a chain where the time that its values say becomes another one: there a second event begins."""
+    parts: list[Chain] = []
+    first_ms = last_ms = chain.first_ms
+    for at_ms in range(chain.first_ms + step_ms, chain.last_ms + 1, step_ms):
+        if at_ms in values and abs(values[at_ms] - values[last_ms]) > _SAME_S:
+            parts.append(Chain(first_ms, last_ms, chain.confirmed))
+            first_ms = at_ms
+        if at_ms in values:
+            last_ms = at_ms
+    return [*parts, Chain(first_ms, chain.last_ms, chain.confirmed)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from warehouse.detect.runs import Run
 from warehouse.model.evidence import Evidence
-from warehouse.model.time import Window, format_instant
+from warehouse.model.time import MS_PER_HOUR, Window, format_instant
 
 # PostgreSQL refuses index rows over a third of a page, and a joined scope may name a thousand nodes.
 _MAX_SCOPE_IN_KEY = 200
@@ -45,14 +45,25 @@ def name_in_key(evidence: Evidence) -> str:
     return match.group(2) if match else ""
 
 
+LostOf = Callable[[int, int | None], int | None]
+
+
+def no_loss(start_ms: int, end_ms: int | None) -> int | None:
+    """Knows of no lost part."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Following:
-    """How runs of one detector become evidence: the shortest, from where they were seen, events, the lost part."""
+    """How runs of one detector become evidence: the shortest, from where they were seen, events, the lost part.
+
+    `lost_of` gives the part that is lost from an onset to an end, None: up to now.
+    """
 
     minimum_ms: int
     seen_from_ms: int
     momentary: bool = False
-    lost: Mapping[Run, int] = field(default_factory=dict)
+    lost_of: LostOf = no_loss
 
 
 def follow(runs: Iterable[Run], known: Sequence[Evidence], window: Window, how: Following) -> Followed:
@@ -69,7 +80,10 @@ def follow(runs: Iterable[Run], known: Sequence[Evidence], window: Window, how: 
         told = next((evidence for evidence in waiting if _overlaps(evidence, run)), None)
         if told is not None:
             waiting.remove(told)
-            continued.append(extend(told, run.end_ms, window, run.earliest_end_ms, how.lost.get(run)))
+            # What goes on is measured up to the last full hour: there is nothing new before the next one.
+            news = run.end_ms is not None or window.end_ms // MS_PER_HOUR > window.start_ms // MS_PER_HOUR
+            lost = how.lost_of(told.start_ms, run.end_ms) if news else None
+            continued.append(extend(told, run.end_ms, window, run.earliest_end_ms, lost))
         elif _may_begin(run, window, how):
             fresh.append(run)
     return Followed(continued, fresh, waiting)
