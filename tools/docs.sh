@@ -11,5 +11,5 @@ for page in causes:tools.causes_page cli:tools.cli_page metrics:tools.metrics_pa
 done
 .venv/bin/python -m tools.runbooks_page docs/runbooks
 echo docs/runbooks
-.venv/bin/gpu-minutes rules >deploy/rules/gpu-minutes.yml
+.venv/bin/gpu-minutes rules --exporter ours >deploy/rules/gpu-minutes.yml
 echo deploy/rules/gpu-minutes.yml

@@ -24,6 +24,13 @@ _RUNBOOKS = "docs/runbooks/"
 
 @click.command("rules")
 @click.option("--site-file", metavar="FILE", help="Labels, jobs and thresholds (default: GPU_MINUTES_SITE_FILE).")
+@click.option(
+    "--exporter",
+    "exporters",
+    multiple=True,
+    type=click.Choice(Site().exporters),
+    help="Rules over series of this exporter of GPUs; repeatable (default: those of the site).",
+)
 @click.option("--runbooks", metavar="URL", default=_RUNBOOKS, show_default=True, help="Where the runbooks are.")
 @click.option(
     "--scrape-interval", type=click.FloatRange(min=1), default=15.0, show_default=True, help="Seconds of the scrapes."
@@ -34,10 +41,17 @@ _RUNBOOKS = "docs/runbooks/"
 @click.option("--list", "listed", is_flag=True, help="Lists detectors and their thresholds instead.")
 @click.option("--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", help="Of --list.")
 def COMMAND(
-    site_file: str | None, runbooks: str, scrape_interval: float, evaluate_every: int, listed: bool, form: str
+    site_file: str | None,
+    exporters: tuple[str, ...],
+    runbooks: str,
+    scrape_interval: float,
+    evaluate_every: int,
+    listed: bool,
+    form: str,
 ) -> None:
     """Prints the catalogue's rules for Prometheus as YAML: redirect them into a file of its rule_files."""
     site = read_site(Path(site_file) if site_file else config.load().site_file)
+    site = replace(site, exporters=exporters or site.exporters)
     if listed:
         _list(site, form)
         return
