@@ -19,7 +19,8 @@ generated from it by `python -m tools.causes_page`. What to do about each stands
 - Rank 90 is a symptom: it is kept as evidence and never charged. Rank 99 is an honest last answer.
 - **Payer** is who bears the loss in a bill: the provider of the GPUs, the tenant who held them, or nobody.
 - **Seen by** names the detectors, the expressions that find the cause in Prometheus by themselves, and then the other
-  sources that can tell of it. Where it says *nothing*, only a person can.
+  sources that can tell of it; those come in by `gpu-minutes import evidence` until each has a reader of its own.
+  Where it says *nothing*, only a person can.
 - A site sets the thresholds of a detector in its file, in the section `[detectors.KEY]`.
 """
 
