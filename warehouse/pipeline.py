@@ -119,11 +119,9 @@ def take_in(
             planned = [plan.span for plan in (*intake.plans, *intake.superseded_plans)]
             progress.defer(connection, [*touched, *planned], rev)
         words = [s.said for s in batch.statements] + list(batch.nodes)
-        seen_ms = act.now_ms if seen_ms is None else min(act.now_ms, seen_ms)
-        done = finish(
-            connection, act, rev, before, touched, revisions.digest(words), book=book,
-            until_ms=until_ms, seen_ms=seen_ms,
-        )  # fmt: skip
+        seen = act.now_ms if seen_ms is None else min(act.now_ms, seen_ms)
+        digest = revisions.digest(words)
+        done = finish(connection, act, rev, before, touched, digest, book=book, until_ms=until_ms, seen_ms=seen)
         contested = evidence.contested(connection, rev) if intake.allocations else 0
         return replace(
             done,

@@ -49,7 +49,14 @@ def test_the_base_install_is_two_small_wheels(wheel: Path) -> None:
     required = metadata.get_all("Requires-Dist") or []
     base = sorted(line.split(">")[0].split("<")[0].strip() for line in required if "extra ==" not in line)
     assert base == ["nvidia-ml-py", "prometheus-client"]
-    assert set(metadata.get_all("Provides-Extra") or []) == {"kubernetes", "web", "warehouse", "dashboard", "dev"}
+    assert set(metadata.get_all("Provides-Extra") or []) == {
+        "kubernetes",
+        "web",
+        "warehouse",
+        "api",
+        "dashboard",
+        "dev",
+    }
 
 
 @pytest.fixture(scope="session")
