@@ -24,6 +24,7 @@ from warehouse.detect.witnesses import witness_points
 from warehouse.detect.words import SOURCE, Finding, Settings
 from warehouse.evidence.prometheus import Points, Series
 from warehouse.model.cause import Detector
+from warehouse.signals import load_dialects
 
 # Places in one matcher: a request of some ten kilobytes at most. Where more are hit, everyone is asked.
 MOST_ASKED_ALONE = 200
@@ -85,7 +86,7 @@ def ask(
     clears: dict[str, list[tuple[int, int]]] = {}
     scrape_ms = settings.scrape_interval_ms
     for form in forms(detector, question.site, scrape_ms, question.span.length_ms):
-        seen = form.required <= question.names and not form.names.isdisjoint(question.names)
+        seen = _there(form, question)
         if not seen and not (detector.clears and told):
             continue
         only = _coarse(detector, form, question, told)
@@ -109,6 +110,16 @@ def ask(
         hits += placed
         findings += unplaced
     return Answer(hits, findings, clears)
+
+
+def _there(form: Form, question: Question) -> bool:
+    """Tells whether a form may be true at all: its exporter is there, and so are the series that it must read."""
+    names, exporters = question.names, question.watch.exporters
+    if form.teller not in (OURS, "", *exporters):
+        dialect = next(dialect for dialect in load_dialects() if dialect.name == form.teller)
+        if not any(name.startswith(dialect.prefix) for name in names):
+            return False
+    return form.required <= names and not form.names.isdisjoint(names)
 
 
 def _recent(detector: Detector, form: Form, question: Question, told: Set[Target], together: bool) -> Only | None:

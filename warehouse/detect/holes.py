@@ -31,12 +31,14 @@ Holes = Mapping[str, Sequence[Hole]]
 class Watch:
     """What was watched: per node the holes, and the time of its exporter's last scrape in milliseconds.
 
-    `ours` are the nodes that our own exporter watches: there, no other exporter is asked.
+    `ours` are the nodes that our own exporter watches: there, no other exporter is asked. `exporters` are those of
+    which a target was scraped at all, well or not.
     """
 
     holes: Holes
     last_seen: Mapping[str, int]
     ours: Set[str] = frozenset()
+    exporters: Set[str] = frozenset()
 
 
 def times_by_node(samples: Iterable[tuple[str, Series]]) -> dict[str, list[int]]:

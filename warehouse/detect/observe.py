@@ -26,7 +26,7 @@ from warehouse.detect.words import SOURCE, Finding, Observation, Resolver, Setti
 from warehouse.evidence.prometheus import PrometheusClient, Series
 from warehouse.model.cause import Cause, Detector, FanIn
 from warehouse.model.evidence import Evidence
-from warehouse.model.time import Window
+from warehouse.model.time import MS_PER_MINUTE, Window
 
 
 def observe(
@@ -100,10 +100,17 @@ def sees(detector: Detector, settings: Settings, names: Set[str]) -> bool:
 Judged = tuple[Cause, Detector]
 
 
+_SOON_MS = 5 * MS_PER_MINUTE
+
+
 def urgent(site: Site) -> frozenset[str]:
-    """Gives the keys of the detectors that should wake somebody, and of those whose evidence such a one speaks by."""
-    pages = [detector for _, detector in catalogue(site) if detector.severity == "page"]
-    return frozenset({d.key for d in pages} | {d.fan_in.of for d in pages if d.fan_in is not None})
+    """Gives the keys of the detectors that should wake somebody soon.
+
+    What must last for five minutes anyhow can wait for the next look of all; what speaks by the evidence of another
+    is as urgent as that.
+    """
+    pages = {d.key: d for _, d in catalogue(site) if d.severity == "page" and site.min_duration_ms(d) < _SOON_MS}
+    return frozenset(key for key, d in pages.items() if d.fan_in is None or d.fan_in.of in pages)
 
 
 def catalogue(site: Site) -> list[Judged]:
@@ -191,7 +198,7 @@ class _Look:
     def _tell_holes(self) -> gaps.Watch:
         """Tells of the holes, and gives all time per node of which no samples speak."""
         grid = Grid(self.longest.start_ms, self.longest.end_ms, self.settings.scrape_interval_ms)
-        scraped, ours = self._scraped()
+        scraped, ours, exporters = self._scraped()
         times = gaps.times_by_node(scraped)
         known = [item for item in self.told if gaps.is_hole(item)]
         starts = gaps.known_starts(known)
@@ -202,21 +209,26 @@ class _Look:
         evidence, findings = gaps.tell_holes(holes, known, self.window, self.resolver)
         self.seen[gaps.KEY] = Observation(evidence, gaps.nameless(scraped) + findings)
         blind = {node: [*heads.get(node, ()), *holes.get(node, ())] for node in times.keys() | holes.keys()}
-        return gaps.Watch(blind, {node: seen[-1] for node, seen in times.items() if seen}, ours)
+        return gaps.Watch(blind, {node: seen[-1] for node, seen in times.items() if seen}, ours, exporters)
 
-    def _scraped(self) -> tuple[list[tuple[str, Series]], frozenset[str]]:
-        """Gives the scrapes of GPU exporters with their nodes: of ours, and of others where ours is not."""
+    def _scraped(self) -> tuple[list[tuple[str, Series]], frozenset[str], frozenset[str]]:
+        """Gives the scrapes of GPU exporters with their nodes: of ours, and of others where ours is not.
+
+        Besides, the nodes that ours watches, and the exporters of which there is any target.
+        """
         found: list[tuple[str, Series]] = []
         ours: frozenset[str] = frozenset()
+        exporters: set[str] = set()
         for exporter in self.settings.site.exporters:
             job = "gpu-minutes" if exporter == OURS else exporter
             (name, asked), sources = series_of("up", f'job="{job}"', self.settings.site)
             scraped = self.client.samples(f"{name}{{{asked}}}", self.longest)
+            exporters |= {exporter} if scraped else set()
             named = [(host_of(series.labels, sources), series) for series in scraped]
             found += [(node, series) for node, series in named if node not in ours or not node]
             if exporter == OURS:
                 ours = frozenset(node for node, _ in named if node)
-        return found, ours
+        return found, ours, frozenset(exporters)
 
     def _tell(self, telling: _Telling, mine: Sequence[Evidence]) -> None:
         detector, seen = telling.detector, self.seen[telling.detector.key]

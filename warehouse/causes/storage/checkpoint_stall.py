@@ -25,6 +25,17 @@ _SLOW = (
 )
 
 
+_HELD = 'gpuminutes_gpu_workload_info{job_id!=""}'
+# Every GPU of the job was quiet at some time of the look, and some node of it wrote for long.
+_COARSE = (
+    f"max by (job_id) (max by (uuid, job_id) (present_over_time({_HELD}[$span])) * on (uuid) group_left () ("
+    "max by (uuid) (min_over_time(gpuminutes_gpu_power_watts[$span])) / on (uuid) "
+    'max by (uuid) (max_over_time(gpuminutes_gpu_power_limit_watts{kind="enforced"}[$span])))) < $max_power_ratio'
+    f" and on (job_id) max by (job_id) (max by (node, job_id) (present_over_time({_HELD}[$span])) and on (node) "
+    f"sum by (node) (increase(gpuminutes_nfs_op_seconds_total{_OPS}[$span])) > 60 * $min_in_flight)"
+)
+
+
 def _save(seconds: str, ops: str, power: str, resent: str = "0x119") -> dict[str, str]:
     """Gives a job that saves over NFS."""
     written = {
@@ -66,7 +77,7 @@ CAUSE = Cause(
                 f" and on (node) ({_SLOW}))"
                 f" and on (job_id) {per_job('max', POWER_OF_LIMIT)} < $max_power_ratio"
             ),
-            coarse=f"sum by (node) (increase(gpuminutes_nfs_op_seconds_total{_OPS}[$span])) > 60 * $min_in_flight",
+            coarse=_COARSE,
             scope="job",
             state=State.CHECKPOINT,
             min_duration_ms=180_000,
