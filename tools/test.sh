@@ -27,4 +27,5 @@ tools/check.sh
 # The tests bring their own servers; the user's must not be touched.
 unset GPU_MINUTES_DATABASE_URL GPU_MINUTES_HOME GPU_MINUTES_PROMETHEUS_URL
 unset GPU_MINUTES_PROMETHEUS_TOKEN_FILE GPU_MINUTES_PROMETHEUS_HEADERS_FILE
+unset GPU_MINUTES_SITE_FILE GPU_MINUTES_ALERTMANAGER_URL
 exec .venv/bin/python -m pytest -n 2 --dist loadscope "$@" tests

@@ -14,6 +14,7 @@ from tests.causes.cases import Example, examples, signals_of
 from tests.detect.server import SERVERS
 from warehouse.causes import load_causes
 from warehouse.causes.examples import ADDRESSES, dcgm
+from warehouse.detect.needs import may_be_true
 from warehouse.detect.observe import catalogue, observe
 from warehouse.detect.render import IDENTITY, Form, alert_expr, forms
 from warehouse.detect.site import Site
@@ -51,7 +52,7 @@ def test_the_evaluator_tells_what_the_example_says(client: PrometheusClient, exa
     """Also: nothing else speaks up, save what the example names."""
     # What none of its series could make true is not asked: the server knows those of all examples.
     names = {name.partition("{")[0] for name in example.whole()}
-    keys = {d.key for _, d in catalogue(Site()) if d.fan_in or any(may_see(form, names) for form in _forms(d))}
+    keys = {d.key for _, d in catalogue(Site()) if d.fan_in or any(may_be_true(form.expr, names) for form in _forms(d))}
     seen = observe(example.window, client, example.fleet, [], Settings(), keys)
     mine = [item for item in seen.evidence if (detector_of(item) or "") == _speaker(example.detector)]
     mine = [item for item in mine if item.cause == example.code]
@@ -84,11 +85,6 @@ def _all_forms() -> dict[str, list[Form]]:
 
 def _forms(detector: Detector) -> list[Form]:
     return _all_forms()[detector.key]
-
-
-def may_see(form: Form, names: set[str]) -> bool:
-    """Tells whether an expression may be true where there are only these series."""
-    return form.required <= names and not form.names.isdisjoint(names)
 
 
 def _speaker(detector: Detector) -> str:

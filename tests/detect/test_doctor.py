@@ -8,7 +8,7 @@ from tests.detect import cases
 from tests.detect.cases import at
 from tests.detect.server import free_port
 from warehouse.causes import load_causes
-from warehouse.detect.doctor import needed, sights
+from warehouse.detect.doctor import lacks, sights
 from warehouse.detect.observe import catalogue, observe
 from warehouse.detect.site import Site
 from warehouse.detect.words import Settings
@@ -18,12 +18,14 @@ from warehouse.evidence.prometheus import PrometheusClient, PrometheusError
 SEEING = {"exporter_silent", "gpu_no_answer", "gpu_off_bus", "job_hang", "node_unreachable"}
 
 
-def test_needed_is_what_must_be_there() -> None:
+def test_what_is_lacking_is_that_of_the_choice_nearest_to_hand() -> None:
     expr = 'up{job="node"} == 0 and on (node) gpuminutes_x{kind="a"} > 0 and on (node) rate(node_y[5m]) > 1'
-    assert needed(expr) == {'up{job="node"}', "gpuminutes_x", "node_y"}
-    assert needed("gpuminutes_x > 0 unless on (node) node_y") == {"gpuminutes_x"}
+    assert lacks(expr, {"gpuminutes_x"}) == ("node_y", 'up{job="node"}')
+    either = "max by (node) (vllm:old > 1 or vllm:new > 1) unless on (node) node_z"
+    assert lacks(either, {"vllm:new"}) == ()
+    assert lacks(either, {"node_z"}) == ("vllm:new",)
     # No XID yet is no blindness, as long as they are counted at all.
-    assert needed("gpuminutes_gpu_xid_last_timestamp_seconds > 0") == {"gpuminutes_gpu_xid_events_total"}
+    assert lacks("gpuminutes_gpu_xid_last_timestamp_seconds > 0", {"gpuminutes_gpu_xid_events_total"}) == ()
 
 
 def seeing(client: PrometheusClient, at_ms: int) -> set[str]:

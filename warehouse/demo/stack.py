@@ -126,7 +126,8 @@ def clean(layout: Layout, say: Callable[[str], None]) -> None:
 
 def _child_env(setup: Setup) -> dict[str, str]:
     """The demo's own ledger and Prometheus for every child, whatever the user has set for real ones."""
-    ours = ("GPU_MINUTES_HOME", "GPU_MINUTES_DATABASE_URL", "GPU_MINUTES_PROMETHEUS_")
+    ours = ("GPU_MINUTES_HOME", "GPU_MINUTES_DATABASE_URL", "GPU_MINUTES_PROMETHEUS_", "GPU_MINUTES_SITE_FILE",
+            "GPU_MINUTES_ALERTMANAGER_URL")  # fmt: skip
     env = {name: value for name, value in setup.environ.items() if not name.startswith(ours)}
     return env | {"GPU_MINUTES_HOME": str(setup.layout.root), "PYTHONUNBUFFERED": "1"}
 

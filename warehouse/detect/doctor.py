@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from warehouse.detect.render import USE, forms, seconds
+from warehouse.detect.needs import needs
+from warehouse.detect.render import forms, seconds
 from warehouse.detect.words import Settings
 from warehouse.evidence.prometheus import PrometheusClient
 from warehouse.model.cause import Cause, Detector
@@ -42,22 +42,10 @@ class Sight:
         return bool(self.missing)
 
 
-def needed(expr: str) -> frozenset[str]:
-    """Gives the series names without which an expression can never be true; of `up`, with the job that is asked.
-
-    What stands behind `unless` or in brackets with an `or` only takes away or stands in; such expressions need one
-    name alone, their first.
-    """
-    found = [_name(match) for match in USE.finditer(expr)]
-    if " or " in expr or " unless " in expr or "__name__=~" in expr:
-        found = found[:1]
-    return frozenset(ONLY_DURING_FAULTS.get(name, name) for name in found)
-
-
-def _name(match: re.Match[str]) -> str:
-    name = match["inner"] or match["bare"]
-    job = re.search(r'\bjob=~?"[^"]*"', match["asked"] or match["matchers"] or "")
-    return f"up{{{job[0]}}}" if name == "up" and job else name
+def lacks(expr: str, names: Set[str]) -> tuple[str, ...]:
+    """Gives the series that an expression lacks: of the choices that it has, those of the one nearest to hand."""
+    wanted = [{ONLY_DURING_FAULTS.get(name, name) for name in needed} for needed in needs(expr)]
+    return min((tuple(sorted(needed - names)) for needed in wanted), key=lambda missing: (len(missing), missing))
 
 
 def sights(
@@ -82,12 +70,12 @@ def sights(
             continue
         options = []
         for form in forms(detector, settings.site, settings.scrape_interval_ms, settings.onset_reach_ms):
-            wanted = needed(form.expr)
-            for up in sorted(name for name in wanted - asked if name.startswith("up{")):
+            scrapes = {name for needed in needs(form.expr) for name in needed if name.startswith("up{")}
+            for up in sorted(scrapes - asked):
                 asked.add(up)
                 if client.query(f"count(present_over_time({up}[{seconds(_LOOK_BACK_MS)}]))", at_ms):
                     names.add(up)
-            options.append(Sight(cause.code, detector.key, form.teller, tuple(sorted(wanted - names))))
+            options.append(Sight(cause.code, detector.key, form.teller, lacks(form.expr, names)))
         if options:
             found.append(min(options, key=lambda sight: len(sight.missing)))
     return sorted(found, key=lambda sight: (sight.cause, sight.detector))

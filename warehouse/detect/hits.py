@@ -13,6 +13,7 @@ from functools import partial
 from warehouse.detect.holes import Watch
 from warehouse.detect.lost import lost_ppm
 from warehouse.detect.members import nodes_of_jobs
+from warehouse.detect.needs import may_be_true
 from warehouse.detect.place import Place, Placer
 from warehouse.detect.render import IDENTITY, Form, Only, forms, short_ms
 from warehouse.detect.runs import Dating, Hole, Run, chains, confirm, date_run, joined, latched, parted
@@ -119,7 +120,7 @@ def _there(form: Form, question: Question) -> bool:
         dialect = next(dialect for dialect in load_dialects() if dialect.name == form.teller)
         if not any(name.startswith(dialect.prefix) for name in names):
             return False
-    return form.required <= names and not form.names.isdisjoint(names)
+    return may_be_true(form.expr, names)
 
 
 def _recent(detector: Detector, form: Form, question: Question, told: Set[Target], together: bool) -> Only | None:

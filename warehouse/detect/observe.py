@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from warehouse.causes import load_causes
 from warehouse.detect import holes as gaps
-from warehouse.detect.doctor import needed
+from warehouse.detect.doctor import lacks
 from warehouse.detect.fan_in import fan_in
 from warehouse.detect.hits import Answer, Hit, ask
 from warehouse.detect.members import members
@@ -92,7 +92,7 @@ def sees(detector: Detector, settings: Settings, names: Set[str]) -> bool:
         return True
     span_ms = settings.onset_reach_ms
     return any(
-        {name for name in needed(form.expr) if not name.startswith("up")} <= names
+        not [name for name in lacks(form.expr, names) if not name.startswith("up")]
         for form in forms(detector, settings.site, settings.scrape_interval_ms, span_ms)
     )
 

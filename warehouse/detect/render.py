@@ -69,7 +69,6 @@ class Form:
         expr, onset_expr, coarse, lost_expr, clears: as in `Detector`, rendered; "" where there is none.
         witnesses: with their values rendered.
         names: the series that it reads.
-        required: those of them without which it can never be true.
     """
 
     teller: str
@@ -80,11 +79,6 @@ class Form:
     clears: tuple[str, ...]
     witnesses: tuple[Witness, ...]
     names: frozenset[str] = frozenset()
-
-    @property
-    def required(self) -> frozenset[str]:
-        """Gives the names without which the expression can never be true; `up` is always there."""
-        return required(self.expr)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,16 +141,6 @@ def host_of(labels: Mapping[str, str], sources: tuple[str, ...]) -> str:
 def names(text: str) -> list[str]:
     """Gives the series names that an expression reads, in order of appearance, `up` among them."""
     return [match["inner"] or match["bare"] for match in USE.finditer(text)]
-
-
-def required(expr: str) -> frozenset[str]:
-    """Gives the series names without which an expression can never be true, as far as its words say it.
-
-    What stands behind `unless` only takes away; where something may stand in for something else, nothing is required.
-    """
-    if re.search(r"\bor\b|__name__", expr):
-        return frozenset()
-    return frozenset(names(re.split(r"\bunless\b", expr, maxsplit=1)[0])) - {"up"}
 
 
 def alert_expr(detector: Detector, site: Site, scrape_ms: int) -> str:
