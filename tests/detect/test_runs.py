@@ -221,5 +221,7 @@ def test_the_lost_part_of_what_goes_on_is_asked_from_its_onset_and_once_an_hour(
     assert follow([seen_late], [told(50, None)], Window(hour - 900, hour - 1), how).continued == [told(50, None)]
     crossed = follow([seen_late], [told(50, None)], Window(hour - 900, hour), how).continued
     assert (asked, crossed[0].lost_ppm) == ([(50, None)], 7)
+    young = follow([Run(hour - 20, None, hour)], [told(hour - 20, None)], Window(hour - 900, hour), how).continued
+    assert (len(asked), young[0].lost_ppm) == (1, None)
     ended = follow([Run(hour - 500, hour - 300, hour)], [told(50, None)], Window(hour - 900, hour - 1), how).continued
     assert (asked[-1], ended[0].lost_ppm) == ((50, hour - 300), 7)

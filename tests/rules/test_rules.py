@@ -11,6 +11,8 @@ import yaml
 
 from tests.conftest import Answer, Cli
 from warehouse.causes import load_causes
+from warehouse.detect.observe import urgent
+from warehouse.detect.site import Site
 from warehouse.rules.alerting import HEARTBEAT, alert_name
 
 DETECTORS = {d.key: d for cause in load_causes().values() for d in cause.detectors if d.fan_in is None}
@@ -101,3 +103,10 @@ def test_a_site_s_own_detector_stands_beside_the_catalogue_s(cli: Cli, tmp_path:
         "[custom.x] cause: 'no/such' is not in the catalogue (docs/causes.md)",
         "[custom.x] scope: must be one of endpoint, gpu, job, node",
     ]
+
+
+def test_urgent_is_what_should_wake_somebody_and_is_known_soon() -> None:
+    keys = urgent(Site())
+    assert {"node_unreachable", "hall_power_loss", "gpu_off_bus", "gpu_off_bus_xid"} <= keys
+    # A hang must last five minutes, a brake only slows, and a straggler wakes nobody.
+    assert keys.isdisjoint({"job_hang", "power_brake", "straggler_low_clock", "domain_hw_thermal"})

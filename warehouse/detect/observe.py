@@ -26,6 +26,7 @@ from warehouse.detect.words import SOURCE, Finding, Observation, Resolver, Setti
 from warehouse.evidence.prometheus import PrometheusClient, Series
 from warehouse.model.cause import Cause, Detector, FanIn
 from warehouse.model.evidence import Evidence
+from warehouse.model.state import State
 from warehouse.model.time import MS_PER_MINUTE, Window
 
 
@@ -106,10 +107,14 @@ _SOON_MS = 5 * MS_PER_MINUTE
 def urgent(site: Site) -> frozenset[str]:
     """Gives the keys of the detectors that should wake somebody soon.
 
-    What must last for five minutes anyhow can wait for the next look of all; what speaks by the evidence of another
-    is as urgent as that.
+    What only slows, and what is known after five minutes anyhow, can wait for the next look of all; what speaks by the
+    evidence of another is as urgent as that.
     """
-    pages = {d.key: d for _, d in catalogue(site) if d.severity == "page" and site.min_duration_ms(d) < _SOON_MS}
+    pages = {
+        d.key: d
+        for _, d in catalogue(site)
+        if d.severity == "page" and d.state is not State.DEGRADED and site.min_duration_ms(d) + d.window_ms < _SOON_MS
+    }
     return frozenset(key for key, d in pages.items() if d.fan_in is None or d.fan_in.of in pages)
 
 

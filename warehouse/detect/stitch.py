@@ -81,7 +81,8 @@ def follow(runs: Iterable[Run], known: Sequence[Evidence], window: Window, how: 
         if told is not None:
             waiting.remove(told)
             # What goes on is measured up to the last full hour: there is nothing new before the next one.
-            news = run.end_ms is not None or window.end_ms // MS_PER_HOUR > window.start_ms // MS_PER_HOUR
+            hour_ms = window.end_ms // MS_PER_HOUR * MS_PER_HOUR
+            news = run.end_ms is not None or window.start_ms < hour_ms >= told.start_ms + how.minimum_ms
             lost = how.lost_of(told.start_ms, run.end_ms) if news else None
             continued.append(extend(told, run.end_ms, window, run.earliest_end_ms, lost))
         elif _may_begin(run, window, how):
