@@ -194,7 +194,7 @@ def _figures(sides: Sequence[Looked], seconds: float) -> str:
         ("CPU of the observer", *(f"{side.own_s:.1f} s" for side in sides)),
         ("of a core, over that time", *(f"{100 * side.own_s / seconds:.2f} %" for side in sides)),
     ]
-    return table(("", "minute by minute", "one hour at once"), rows) + "\n"
+    return table(("", "as the worker looks", "all at once"), rows) + "\n"
 
 
 def _costliest(live: MeteredClient, back: MeteredClient) -> str:
@@ -203,7 +203,7 @@ def _costliest(live: MeteredClient, back: MeteredClient) -> str:
         (key, f"{cost.times}", f"{cost.wall_s:.2f} s", f"{cost.cpu_s:.2f} s", f"{_of(back, key).cpu_s:.2f} s")
         for key, cost in ranked
     ]
-    return table(("detector", "questions", "waited", "CPU of Prometheus", "of it for one hour at once"), rows)
+    return table(("detector", "questions", "waited", "CPU of Prometheus", "of it for all at once"), rows)
 
 
 def _of(client: MeteredClient, key: str) -> Cost:

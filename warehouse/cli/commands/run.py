@@ -140,9 +140,10 @@ class _Run:
         """Looks at what is too new for every detector with those that should wake somebody, or that an alert names."""
         keys, waiting = worker.alerted(self.engine)
         window = worker.next_window(self.engine, self.settings, now_ms, first_ms)
-        if window is not None:
-            known = {detector.key for _, detector in catalogue(self.settings.site)}
-            self._look(window, "urgent", None, urgent(self.settings.site) | (keys & known))
+        if window is None:
+            return  # alerts wait for the next look
+        known = {detector.key for _, detector in catalogue(self.settings.site)}
+        self._look(window, "urgent", None, urgent(self.settings.site) | (keys & known))
         worker.dealt_with(self.engine, waiting)
 
     def again(self) -> None:
